@@ -1,0 +1,251 @@
+// Package wire is what crosses the border between the host and a plugin: protobuf
+// messages, described for other languages in skill.proto, with a codec small
+// enough to live in a WASM guest. A released message never changes; golden bytes
+// hold it still.
+//
+// Each message lists its fields once, in its fields method; [Marshal] and
+// [Unmarshal] walk the same list, so the two directions cannot drift apart.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Message is anything that can cross the border.
+type Message interface{ fields(*codec) }
+
+// Marshal gives m's bytes: fields in ascending order, proto3 defaults left out.
+func Marshal(m Message) []byte {
+	c := codec{encoding: true}
+	m.fields(&c)
+	return c.buf
+}
+
+// Unmarshal fills m, which should be zero, from b. Unknown fields are skipped.
+// The error says at which field b stopped making sense. m keeps no reference to b.
+func Unmarshal(b []byte, m Message) error {
+	var c codec
+	if err := c.scan(b); err != nil {
+		return err
+	}
+	m.fields(&c)
+	return c.err
+}
+
+// codec writes a message, or holds the parsed fields of one being read.
+type codec struct {
+	encoding bool
+	buf      []byte
+	in       []field
+	err      error
+}
+
+// field is one parsed occurrence.
+type field struct {
+	num, typ uint64
+	val      uint64 // varint and fixed64
+	data     []byte // length-delimited
+}
+
+const (
+	typVarint = 0
+	typFixed  = 1
+	typBytes  = 2
+	typFixed4 = 5
+)
+
+func (c *codec) scan(b []byte) error {
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
+			return fmt.Errorf("wire: bad field tag, %d bytes before the end", len(b))
+		}
+		b = b[n:]
+		f := field{num: tag >> 3, typ: tag & 7}
+		switch f.typ {
+		case typVarint:
+			if f.val, n = binary.Uvarint(b); n <= 0 {
+				return fmt.Errorf("wire: field %d: bad number", f.num)
+			}
+			b = b[n:]
+		case typFixed:
+			if len(b) < 8 {
+				return fmt.Errorf("wire: field %d: cut short", f.num)
+			}
+			f.val, b = binary.LittleEndian.Uint64(b), b[8:]
+		case typFixed4:
+			if len(b) < 4 {
+				return fmt.Errorf("wire: field %d: cut short", f.num)
+			}
+			f.val, b = uint64(binary.LittleEndian.Uint32(b)), b[4:]
+		case typBytes:
+			l, n := binary.Uvarint(b)
+			if n <= 0 || l > uint64(len(b)-n) {
+				return fmt.Errorf("wire: field %d: says %d bytes, %d are left", f.num, l, len(b)-max(n, 0))
+			}
+			f.data, b = b[n:n+int(l)], b[n+int(l):]
+		default:
+			return fmt.Errorf("wire: field %d: unknown wire type %d", f.num, f.typ)
+		}
+		c.in = append(c.in, f)
+	}
+	return nil
+}
+
+func (c *codec) tag(num, typ uint64) { c.buf = binary.AppendUvarint(c.buf, num<<3|typ) }
+
+// each visits the occurrences of num, and refuses those of another wire type.
+func (c *codec) each(num, typ uint64, f func(*field)) {
+	for i := range c.in {
+		if c.in[i].num != num || c.err != nil {
+			continue
+		}
+		if c.in[i].typ != typ {
+			c.err = fmt.Errorf("wire: field %d: wire type %d, want %d", num, c.in[i].typ, typ)
+			return
+		}
+		f(&c.in[i])
+	}
+}
+
+func (c *codec) int(num uint64, v *int64) {
+	if c.encoding {
+		if *v != 0 {
+			c.tag(num, typVarint)
+			c.buf = binary.AppendUvarint(c.buf, uint64(*v))
+		}
+		return
+	}
+	c.each(num, typVarint, func(f *field) { *v = int64(f.val) })
+}
+
+func (c *codec) bool(num uint64, v *bool) {
+	var n int64
+	if *v {
+		n = 1
+	}
+	c.int(num, &n)
+	*v = n != 0
+}
+
+func (c *codec) float(num uint64, v *float64) {
+	if c.encoding {
+		if math.Float64bits(*v) != 0 {
+			c.tag(num, typFixed)
+			c.buf = binary.LittleEndian.AppendUint64(c.buf, math.Float64bits(*v))
+		}
+		return
+	}
+	c.each(num, typFixed, func(f *field) { *v = math.Float64frombits(f.val) })
+}
+
+func (c *codec) string(num uint64, v *string) {
+	if c.encoding {
+		if *v != "" {
+			c.putString(num, *v)
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) { *v = c.text(f) })
+}
+
+// putString writes valid UTF-8: stock decoders refuse anything else.
+func (c *codec) putString(num uint64, s string) {
+	if !utf8.ValidString(s) {
+		s = string([]rune(s)) // each bad byte becomes U+FFFD
+	}
+	c.tag(num, typBytes)
+	c.buf = binary.AppendUvarint(c.buf, uint64(len(s)))
+	c.buf = append(c.buf, s...)
+}
+
+func (c *codec) text(f *field) string {
+	if !utf8.Valid(f.data) {
+		c.err = fmt.Errorf("wire: field %d: not UTF-8", f.num)
+	}
+	return string(f.data)
+}
+
+func (c *codec) bytes(num uint64, v *[]byte) {
+	if c.encoding {
+		if len(*v) != 0 {
+			c.tag(num, typBytes)
+			c.buf = binary.AppendUvarint(c.buf, uint64(len(*v)))
+			c.buf = append(c.buf, *v...)
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) { *v = append([]byte(nil), f.data...) })
+}
+
+func (c *codec) strings(num uint64, v *[]string) {
+	if c.encoding {
+		for _, s := range *v {
+			c.putString(num, s)
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) { *v = append(*v, c.text(f)) })
+}
+
+// put writes one embedded message, also when it is empty.
+func (c *codec) put(num uint64, m Message) {
+	b := Marshal(m)
+	c.tag(num, typBytes)
+	c.buf = binary.AppendUvarint(c.buf, uint64(len(b)))
+	c.buf = append(c.buf, b...)
+}
+
+func (c *codec) get(f *field, m Message) {
+	if err := Unmarshal(f.data, m); err != nil && c.err == nil {
+		c.err = fmt.Errorf("wire: field %d: %w", f.num, err)
+	}
+}
+
+// message is a pointer to T that is a Message.
+type message[T any] interface {
+	*T
+	Message
+}
+
+func one[T any, P message[T]](c *codec, num uint64, v *T) {
+	if c.encoding {
+		if b := Marshal(P(v)); len(b) > 0 {
+			c.put(num, P(v))
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) { c.get(f, P(v)) })
+}
+
+func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
+	if c.encoding {
+		for i := range *v {
+			c.put(num, P(&(*v)[i]))
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) {
+		var t T
+		c.get(f, P(&t))
+		*v = append(*v, t)
+	})
+}
+
+func optional[T any, P message[T]](c *codec, num uint64, v **T) {
+	if c.encoding {
+		if *v != nil {
+			c.put(num, P(*v))
+		}
+		return
+	}
+	c.each(num, typBytes, func(f *field) {
+		if *v == nil {
+			*v = new(T)
+		}
+		c.get(f, P(*v))
+	})
+}
