@@ -81,11 +81,11 @@ type Command struct {
 
 // Result is how a command ended.
 type Result struct {
-	Output    []byte        // stdout and stderr, interleaved as written
-	ExitCode  int           // 128+n after signal n
+	Output    []byte // stdout and stderr, interleaved as written
+	ExitCode  int    // 128+n after signal n
 	TimedOut  bool
-	Truncated bool          // Output is the first Limits.Output bytes only
-	Bytes     int64         // written in all
+	Truncated bool  // Output is the first Limits.Output bytes only
+	Bytes     int64 // written in all
 	Took      time.Duration
 }
 

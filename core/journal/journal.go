@@ -1,0 +1,138 @@
+// Package journal is the run directory on disk: what a run writes, and what
+// reports, resumption and re-judging read. Layout, under runs/<name>/:
+//
+//	config.toml                    the resolved configuration
+//	plugins.lock                   digests of the plugins used
+//	state.json                     newest complete step; replaced by rename
+//	steps/000041/episodes.jsonl.zst  one Episode a line
+//	steps/000041/metrics.json        one Step
+//	evals/000040-eval.json           one Eval
+//	checkpoints/000040/              a policy folder with optimizer state
+//	metrics.jsonl                  every Step, a line each
+//	report.html  log.jsonl
+//
+// A step's folder appears by rename when the step is complete, so a reader never
+// meets half a step.
+package journal
+
+import (
+	"time"
+
+	"github.com/valence-rl/valence/core/atif"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Outcome of an episode that has a score. Every other outcome is an error kind
+// (diag.Kind) and has none.
+const Scored = "scored"
+
+// Episode is a trajectory with its verdict.
+type Episode struct {
+	ID            string            `json:"id"`       // unique in the run
+	Step          int               `json:"step"`     // trainer step it was dispatched for; -1 in an evaluation
+	Dispatch      int64             `json:"dispatch"` // the group's number, from 0, unique in the run
+	Index         int               `json:"index"`    // within the group
+	Attempt       int               `json:"attempt"`  // from 0; infrastructure failures are tried again
+	Task          string            `json:"task"`     // key
+	Skill         string            `json:"skill"`
+	Meta          map[string]string `json:"meta,omitempty"` // of the task
+	Policy        string            `json:"policy"`
+	PolicyVersion int               `json:"policy_version"` // oldest version that sampled a token of it
+	End           string            `json:"end"`            // submitted, max_context, max_steps, timeout, error
+	Outcome       string            `json:"outcome"`        // Scored or an error kind
+	Error         string            `json:"error,omitempty"`
+	Score         float64           `json:"score"`
+	Components    []sdk.Component   `json:"components,omitempty"`
+	Reason        string            `json:"reason,omitempty"`
+	Reward        float64           `json:"reward"`
+	Advantage     float64           `json:"advantage"`
+	Filtered      bool              `json:"filtered,omitempty"` // masked by compact filtering
+	Fate          string            `json:"fate,omitempty"`     // of its group: trained, stale, no_signal, filtered, failed
+	Turns         int               `json:"turns"`
+	PromptTokens  int               `json:"prompt_tokens"`       // of the last turn's context
+	SampledTokens int               `json:"sampled_tokens"`      // by the policy, all turns
+	Tools         map[string]int    `json:"tools,omitempty"`     // calls by "bash", "view", "create", "replace", "insert"
+	TestRuns      int               `json:"test_runs,omitempty"` // bash calls that ran tests or scripts before submission
+	Seconds       float64           `json:"seconds"`
+	Plugins       map[string]string `json:"plugins,omitempty"` // role → digest that made the verdict
+	Output        *sdk.Output       `json:"output,omitempty"`
+	Trajectory    *atif.Trajectory  `json:"trajectory,omitempty"`
+}
+
+// Step is one optimizer update, or one attempt at it that had nothing to learn from.
+type Step struct {
+	Step    int       `json:"step"` // from 1
+	Version int       `json:"version"`
+	Time    time.Time `json:"time"`
+
+	Loss         float64 `json:"loss"`
+	ClipShare    float64 `json:"clip_share"`
+	Entropy      float64 `json:"entropy"` // nats a token
+	GradNorm     float64 `json:"grad_norm"`
+	LearningRate float64 `json:"learning_rate"`
+	Ratio        float64 `json:"ratio"` // mean importance ratio
+
+	TrainedTokens int `json:"trained_tokens"` // unmasked
+	Tokens        int `json:"tokens"`         // of all sequences trained on
+	SampledTokens int `json:"sampled_tokens"`
+
+	RolloutSeconds float64 `json:"rollout_seconds"`
+	TrainSeconds   float64 `json:"train_seconds"`
+	Seconds        float64 `json:"seconds"`
+
+	Skills map[string]*SkillStep `json:"skills"`
+	Fates  map[string]int        `json:"fates"`            // groups that ended in this step, by fate
+	Errors map[string]int        `json:"errors,omitempty"` // failed attempts, by kind; those retried included
+}
+
+// SkillStep is one skill's part of a step.
+type SkillStep struct {
+	Weight     float64        `json:"weight"`   // configured, normalised
+	Realised   float64        `json:"realised"` // share of all groups dispatched so far
+	Groups     int            `json:"groups"`
+	Episodes   int            `json:"episodes"` // with a score
+	Score      float64        `json:"score"`    // mean
+	Kept       float64        `json:"kept"`     // share of groups with a signal
+	AllZero    int            `json:"all_zero"` // groups
+	AllOne     int            `json:"all_one"`
+	Filtered   float64        `json:"filtered"` // share of episodes masked
+	Ends       map[string]int `json:"ends"`
+	Turns      float64        `json:"turns"`              // mean
+	TurnTokens float64        `json:"turn_tokens"`        // mean sampled tokens of a turn
+	TestRuns   float64        `json:"test_runs"`          // mean
+	Excluded   int            `json:"excluded,omitempty"` // episodes lost to infrastructure failures after retries
+}
+
+// Eval is one evaluation of one policy on one split.
+type Eval struct {
+	Step    int         `json:"step"`  // 0: before training
+	Split   string      `json:"split"` // "eval", "unseen", …
+	Policy  string      `json:"policy"`
+	Version int         `json:"version"`
+	Runs    int         `json:"runs"` // k of Avg@k
+	Time    time.Time   `json:"time"`
+	Seconds float64     `json:"seconds"`
+	Skills  []SkillEval `json:"skills"`
+}
+
+// SkillEval is one skill's scores: Scores[i][j] is run j of the task Tasks[i].
+// An excluded episode (infrastructure failure) is absent from its row.
+type SkillEval struct {
+	Name     string         `json:"name"`
+	Tasks    []string       `json:"tasks"`
+	Scores   [][]float64    `json:"scores"`
+	Ends     map[string]int `json:"ends"`
+	Excluded int            `json:"excluded,omitempty"`
+}
+
+// State is state.json.
+type State struct {
+	Step       int              `json:"step"`       // newest complete step
+	Checkpoint int              `json:"checkpoint"` // step of the newest checkpoint
+	Weights    string           `json:"weights"`    // sha256 of the checkpoint's model.safetensors
+	Done       bool             `json:"done"`
+	Time       time.Time        `json:"time"`
+	Buffer     []byte           `json:"buffer"` // the buffer's own state
+	Dispatched int64            `json:"dispatched"`
+	Fates      map[string]int64 `json:"fates"` // of all groups dispatched so far
+}
