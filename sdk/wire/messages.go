@@ -51,26 +51,28 @@ func (m *Workspace) fields(c *codec) {
 // Record is one item of a source, in the shape that SWE-bench gave the field,
 // with what the generators of each kind can add. Builders read it, agents never do.
 type Record struct {
-	ID            string // instance_id; unique in its source
-	Repo          string
-	BaseCommit    string
-	Source        string // kind of the source: pocket, swebench, git, harbor
-	Language      string // "python"
-	Problem       string // problem_statement, as an issue's author wrote it
-	Workspace     Workspace
-	Patch         string // gold patch, a unified diff on Workspace (which has the bug)
-	TestPatch     string // unified diff that brings the tests of FailToPass
-	FailToPass    []string
-	PassToPass    []string
-	TestCommand   string      // shell; runs the tests of TestFiles and names each with its status
-	TestFiles     []string    // restored before tests are run
-	LogParser     string      // how TestCommand's output is read: "unittest", "pytest"
-	Targets       []Target    // functions worth testing
-	Mutants       []Mutant    // buggy variants of targets, each caught by the golden tests
-	Candidates    []Candidate // fixes to review
-	Reproduce     string      // a script that shows the issue: exit 0 once it is fixed; "" if none is known
-	TestReference string      // contents for the unit-test skill's file: passes, and catches every mutant; "" if none is known
-	Meta          []Pair      // facts for reports: family, split, phrasing
+	ID              string // instance_id; unique in its source
+	Repo            string
+	BaseCommit      string
+	Source          string // kind of the source: pocket, swebench, git, harbor
+	Language        string // "python"
+	Problem         string // problem_statement, as an issue's author wrote it
+	Workspace       Workspace
+	Patch           string // gold patch, a unified diff on Workspace (which has the bug)
+	TestPatch       string // unified diff that brings the tests of FailToPass
+	FailToPass      []string
+	PassToPass      []string
+	TestCommand     string      // shell; runs the tests of TestFiles and names each with its status
+	TestFiles       []string    // restored before tests are run
+	LogParser       string      // how TestCommand's output is read: "unittest", "pytest"
+	Targets         []Target    // functions worth testing
+	Mutants         []Mutant    // buggy variants of targets, each caught by the golden tests
+	Candidates      []Candidate // fixes to review
+	Reproduce       string      // a script that shows the issue: exit 0 once it is fixed; "" if none is known
+	TestReference   string      // contents for the unit-test skill's file: passes, and catches every mutant; "" if none is known
+	Meta            []Pair      // facts for reports: family, split, phrasing
+	UnitTestFile    string      // the file the unit-test skill asks for
+	UnitTestCommand string      // shell; exit status 0 means that the tests of UnitTestFile passed
 }
 
 func (m *Record) fields(c *codec) {
@@ -94,6 +96,8 @@ func (m *Record) fields(c *codec) {
 	c.string(18, &m.Reproduce)
 	c.string(19, &m.TestReference)
 	many(c, 20, &m.Meta)
+	c.string(21, &m.UnitTestFile)
+	c.string(22, &m.UnitTestCommand)
 }
 
 // Target is a function to test, in the fixed workspace.
