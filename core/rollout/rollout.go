@@ -1,0 +1,308 @@
+// Package rollout is the agent loop: a policy and a sandbox, two tools between
+// them, and a typed reason for the end.
+//
+// A policy that answers nonsense gets an answer saying so and goes on: a bad
+// rollout is data. Only a sandbox or a policy that fails is an error.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valence-rl/valence/core/atif"
+	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// End says why a rollout ended.
+type End string
+
+// The reasons. Only Submitted is the agent's own decision; compact filtering
+// (ALGORITHMS 3) may mask each of the others.
+const (
+	Submitted  End = "submitted"
+	MaxContext End = "max_context"
+	MaxSteps   End = "max_steps"
+	Timeout    End = "timeout"
+	Failed     End = "error" // an infrastructure failure; there is no output
+)
+
+// Options bound a rollout.
+type Options struct {
+	MaxSteps         int           // turns; default 50
+	Timeout          time.Duration // of the whole rollout; default 30 min
+	ObservationLimit int           // bytes of one tool's answer, head and tail kept; default 16 KiB
+	LineNumbers      bool          // number the lines of a viewed file
+	Temperature      float64
+	MaxTurnTokens    int // 0: what the context leaves
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxSteps == 0 {
+		o.MaxSteps = 50
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Minute
+	}
+	if o.ObservationLimit == 0 {
+		o.ObservationLimit = 16 << 10
+	}
+	return o
+}
+
+// Trajectory is what happened, token by token, and what it left.
+type Trajectory struct {
+	ID       string
+	Task     *sdk.Task
+	Policy   string
+	Turns    []Turn
+	End      End
+	Output   sdk.Output
+	Tools    map[string]int // calls by bash, view, create, replace, insert
+	TestRuns int            // bash calls that ran tests or scripts
+	Took     time.Duration
+}
+
+// Turn is a policy's turn with the answer that it got.
+type Turn struct {
+	policy.Turn
+	Observation string
+}
+
+// Run plays one rollout in box, which holds the task's workspace, and collects
+// the output from the file system. It blocks until the end; box stays open. The
+// error, if any, has the kind of what failed and comes with the trajectory so far.
+func Run(ctx context.Context, box sandbox.Sandbox, p policy.Policy, open policy.Opening, o Options) (*Trajectory, error) {
+	o = o.withDefaults()
+	started := time.Now()
+	tr := &Trajectory{ID: open.ID, Task: open.Task, Policy: p.Name(), Tools: map[string]int{}, End: Failed}
+	defer func() { tr.Took = time.Since(started) }()
+
+	open.Temperature, open.MaxTokens = o.Temperature, o.MaxTurnTokens
+	limited, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	session, err := p.Open(limited, open)
+	if err != nil {
+		return tr, err
+	}
+	defer session.Close()
+
+	t := &tools{box: box, opts: o, used: tr.Tools}
+	end, message, err := loop(limited, tr, session, t, o)
+	tr.TestRuns = t.runs
+	if err != nil {
+		if limited.Err() == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return tr, err
+		}
+		end = Timeout
+	}
+	out, err := Collect(ctx, box, open.Task.Collect)
+	if err != nil {
+		return tr, err
+	}
+	out.Message, out.End = message, string(end)
+	tr.Output, tr.End = out, end
+	return tr, nil
+}
+
+func loop(ctx context.Context, tr *Trajectory, session policy.Session, t *tools, o Options) (End, string, error) {
+	observation := ""
+	for len(tr.Turns) < o.MaxSteps {
+		turn, err := session.Next(ctx, observation)
+		if err != nil {
+			return Failed, "", err
+		}
+		tr.Turns = append(tr.Turns, Turn{Turn: turn})
+		last := &tr.Turns[len(tr.Turns)-1]
+		switch {
+		case turn.Full:
+			return MaxContext, "", nil
+		case turn.Malformed != "":
+			last.Observation = "Error: " + turn.Malformed
+		case turn.Call != nil:
+			if last.Observation, err = t.call(ctx, turn.Call); err != nil {
+				return Failed, "", err
+			}
+		default:
+			return Submitted, turn.Text, nil
+		}
+		observation = last.Observation
+	}
+	return MaxSteps, "", nil
+}
+
+// Collect reads what was changed in a sandbox and sorts it by a task's globs. A
+// tree too large to read is an output without changes that says so in Outside.
+func Collect(ctx context.Context, box sandbox.Sandbox, globs []string) (sdk.Output, error) {
+	var out sdk.Output
+	changes, err := box.Diff(ctx, 0)
+	if errors.Is(err, sandbox.ErrTooLarge) {
+		out.Outside = []string{"(the workspace grew beyond what is collected)"}
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	for _, c := range changes {
+		switch {
+		case generated(c.Path):
+		case len(globs) == 0 || slices.ContainsFunc(globs, func(g string) bool { return Match(g, c.Path) }):
+			out.Changes = append(out.Changes, c)
+		default:
+			out.Outside = append(out.Outside, c.Path)
+		}
+	}
+	return out, nil
+}
+
+// generated says whether a tool makes the file as a by-product.
+func generated(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if part == "__pycache__" || part == ".pytest_cache" {
+			return true
+		}
+	}
+	return strings.HasSuffix(p, ".pyc")
+}
+
+// Match says whether a glob matches a path: `*` stays within a folder, and a glob
+// that ends in /** matches everything below.
+func Match(glob, p string) bool {
+	if below, ok := strings.CutSuffix(glob, "/**"); ok {
+		return strings.HasPrefix(p, below+"/")
+	}
+	ok, err := path.Match(glob, p)
+	return err == nil && ok
+}
+
+// Sequence is a run of tokens to train on: the conversation's tokens with those
+// the policy sampled marked. A turn whose context does not extend the turn before
+// starts a new sequence.
+type Sequence struct {
+	Tokens   []int
+	Sampled  []bool    // per token
+	Logprobs []float32 // per token; 0 where not sampled
+	Version  int       // oldest that sampled a token of it
+}
+
+// Sequences gives the token-exact training sequences; none for policies without tokens.
+func (tr *Trajectory) Sequences() []Sequence {
+	var out []Sequence
+	for i := range tr.Turns {
+		t := &tr.Turns[i]
+		if len(t.Tokens) == 0 {
+			continue
+		}
+		var s *Sequence
+		if n := len(out); n > 0 && len(out[n-1].Tokens) <= len(t.Context) && slices.Equal(out[n-1].Tokens, t.Context[:len(out[n-1].Tokens)]) {
+			s = &out[n-1]
+		} else {
+			out = append(out, Sequence{Version: t.Versions[0]})
+			s = &out[len(out)-1]
+		}
+		for _, id := range t.Context[len(s.Tokens):] {
+			s.Tokens = append(s.Tokens, id)
+			s.Sampled = append(s.Sampled, false)
+			s.Logprobs = append(s.Logprobs, 0)
+		}
+		for j, id := range t.Tokens {
+			s.Tokens = append(s.Tokens, id)
+			s.Sampled = append(s.Sampled, true)
+			s.Logprobs = append(s.Logprobs, t.Logprobs[j])
+			s.Version = min(s.Version, t.Versions[j])
+		}
+	}
+	return out
+}
+
+// SampledTokens counts what the policy sampled.
+func (tr *Trajectory) SampledTokens() (n int) {
+	for i := range tr.Turns {
+		n += len(tr.Turns[i].Tokens)
+	}
+	return n
+}
+
+// PromptTokens is the length of the last turn's context.
+func (tr *Trajectory) PromptTokens() int {
+	if len(tr.Turns) == 0 {
+		return 0
+	}
+	return len(tr.Turns[len(tr.Turns)-1].Context)
+}
+
+// Version is the oldest policy version that sampled a token; fallback if none did.
+func (tr *Trajectory) Version(fallback int) int {
+	v, seen := fallback, false
+	for i := range tr.Turns {
+		for _, x := range tr.Turns[i].Versions {
+			if !seen || x < v {
+				v, seen = x, true
+			}
+		}
+	}
+	return v
+}
+
+// ATIF gives the trajectory in the exchange format. Prompt token ids are stored
+// as what each turn added to the turn before, so that a file does not grow with
+// the square of the conversation; extra.prompt_token_ids says so.
+func (tr *Trajectory) ATIF() *atif.Trajectory {
+	a := &atif.Trajectory{
+		SchemaVersion: atif.SchemaVersion,
+		SessionID:     tr.ID,
+		TrajectoryID:  tr.ID,
+		Agent:         atif.Agent{Name: "valence", Version: "1", ModelName: tr.Policy, ToolDefinitions: ToolDefinitions()},
+		FinalMetrics:  &atif.FinalMetrics{TotalCompletionTokens: tr.SampledTokens()},
+		Extra:         map[string]any{"end": string(tr.End), "task": tr.Task.Key},
+	}
+	add := func(s atif.Step) {
+		s.StepID = len(a.Steps) + 1
+		a.Steps = append(a.Steps, s)
+	}
+	if tr.Task.System != "" {
+		add(atif.Step{Source: "system", Message: tr.Task.System})
+	}
+	add(atif.Step{Source: "user", Message: tr.Task.Prompt})
+	seen := 0
+	for i := range tr.Turns {
+		t := &tr.Turns[i]
+		s := atif.Step{Source: "agent", Message: t.Text}
+		if t.Call != nil {
+			id := t.Call.ID
+			if id == "" {
+				id = "call-" + string(rune('a'+i%26))
+			}
+			args := map[string]any{}
+			for k, v := range t.Call.Arguments {
+				args[k] = v
+			}
+			s.ToolCalls = []atif.ToolCall{{ID: id, Function: t.Call.Tool, Arguments: args}}
+			s.Observation = &atif.Observation{Results: []atif.ObservationResult{{SourceCallID: id, Content: t.Observation}}}
+		} else if t.Malformed != "" {
+			s.Extra = map[string]any{"malformed": t.Malformed}
+			s.Observation = &atif.Observation{Results: []atif.ObservationResult{{Content: t.Observation}}}
+		}
+		if len(t.Tokens) > 0 {
+			fresh := t.Context
+			if seen <= len(fresh) {
+				fresh = fresh[seen:]
+			}
+			s.Metrics = &atif.Metrics{
+				PromptTokens: len(t.Context), CompletionTokens: len(t.Tokens),
+				PromptTokenIDs: fresh, CompletionTokenIDs: t.Tokens, Logprobs: t.Logprobs,
+				Extra: map[string]any{"prompt_token_ids": "added since the last turn"},
+			}
+			seen = len(t.Context) + len(t.Tokens)
+			a.FinalMetrics.TotalPromptTokens += len(t.Context)
+		}
+		add(s)
+	}
+	a.FinalMetrics.TotalSteps = len(a.Steps)
+	return a
+}
