@@ -1,0 +1,106 @@
+package scoring
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Evaluator is a loaded plugin with the evaluate role.
+type Evaluator interface {
+	Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (*sdk.Verdict, error)
+	Digest() string
+}
+
+// Judge is a loaded plugin with the judge role.
+type Judge interface {
+	Judge(ctx context.Context, h sdk.Host, r *sdk.JudgeRequest) (*sdk.JudgeResponse, error)
+	Digest() string
+}
+
+// Model answers the capability "model".
+type Model interface {
+	Complete(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelResponse, error)
+}
+
+// Scorer gives verdicts for one skill. It is safe for concurrent use if its parts are.
+type Scorer struct {
+	Skill     string
+	Evaluator Evaluator
+	Judge     Judge // nil: the skill has none, and asking is an error
+	Runner    Runner
+	Model     Model // nil: none is configured, and asking is an error
+	Config    []sdk.Pair
+	Timeout   time.Duration // of one evaluation; default 5 min
+	Log       *slog.Logger
+}
+
+// Score evaluates one output. It blocks until the verdict or the timeout. Every
+// error is an infrastructure failure with a kind, never a score.
+func (s *Scorer) Score(ctx context.Context, task *sdk.Task, out sdk.Output, seed uint64) (*sdk.Verdict, error) {
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = 5 * time.Minute
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	v, err := s.Evaluator.Evaluate(limited, &services{scorer: s, judge: s.Judge != nil}, &sdk.EvaluateRequest{
+		Task: *task, Output: out, Config: s.Config, Seed: seed, Timeout: timeout.Milliseconds(),
+	})
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPlugin, "evaluate", task.Key, err)
+	}
+	return v, nil
+}
+
+// Digests names the plugins that make this scorer's verdicts, by role.
+func (s *Scorer) Digests() map[string]string {
+	d := map[string]string{"evaluate": s.Evaluator.Digest()}
+	if s.Judge != nil {
+		d["judge"] = s.Judge.Digest()
+	}
+	return d
+}
+
+// services answers one evaluation's capability calls, or, with judge false, those
+// of a judge, which cannot ask another.
+type services struct {
+	scorer *Scorer
+	judge  bool
+}
+
+func (h *services) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
+	return h.scorer.Runner.Run(ctx, r)
+}
+
+func (h *services) Model(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelResponse, error) {
+	if h.scorer.Model == nil {
+		return nil, diag.Errorf(diag.KindConfig, "ask model", h.scorer.Skill, "no model is configured; set [model] base_url and name")
+	}
+	return h.scorer.Model.Complete(ctx, r)
+}
+
+func (h *services) Ask(ctx context.Context, r *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
+	if !h.judge {
+		return nil, diag.Errorf(diag.KindConfig, "ask judge", h.scorer.Skill, "no judge is configured; set [skills.%s] judge", h.scorer.Skill)
+	}
+	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer}, r)
+	if err != nil {
+		return nil, &diag.Error{Kind: diag.KindJudge, Op: "ask judge", Subject: h.scorer.Skill, Err: err}
+	}
+	return a, nil
+}
+
+func (h *services) Log(ctx context.Context, level, text string) {
+	if h.scorer.Log == nil {
+		return
+	}
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	h.scorer.Log.Log(ctx, l, text, "skill", h.scorer.Skill)
+}
