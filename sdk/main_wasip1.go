@@ -1,0 +1,87 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"unsafe"
+
+	"github.com/valence-rl/valence/sdk/wire"
+)
+
+// Main ends an author's main function. In a WASM module it is never run: the
+// host calls the exported skill_v1_call.
+func Main() {}
+
+// The host's side of the ABI. Pointers and lengths are the guest's; the host
+// copies at once and keeps nothing.
+
+//go:wasmimport skill_v1 input
+func hostInput(p unsafe.Pointer, n uint32)
+
+//go:wasmimport skill_v1 output
+func hostOutput(p unsafe.Pointer, n uint32)
+
+//go:wasmimport skill_v1 host_call
+func hostCall(method uint32, p unsafe.Pointer, n uint32) int64
+
+//go:wasmimport skill_v1 host_result
+func hostResult(p unsafe.Pointer, n uint32)
+
+// serve answers one call: 0 with the response as output, or 1 with an error's text.
+//
+//go:wasmexport skill_v1_call
+func serve(method, n uint32) (status int32) {
+	in := make([]byte, n)
+	if n > 0 {
+		hostInput(unsafe.Pointer(unsafe.SliceData(in)), n)
+	}
+	// An export starts beside the scheduler: yield once, so that the collector's
+	// background workers of earlier calls get their turn.
+	runtime.Gosched()
+	out, err := Call(context.Background(), registered, border{}, method, in)
+	if err != nil {
+		out, status = []byte(err.Error()), 1
+	}
+	if len(out) > 0 {
+		hostOutput(unsafe.Pointer(unsafe.SliceData(out)), uint32(len(out)))
+	}
+	return status
+}
+
+// border is the Host of a WASM guest.
+type border struct{}
+
+func (border) Run(_ context.Context, r *RunRequest) (*RunResponse, error) {
+	res := new(RunResponse)
+	return res, ask(wire.HostRun, r, res)
+}
+
+func (border) Model(_ context.Context, r *ModelRequest) (*ModelResponse, error) {
+	res := new(ModelResponse)
+	return res, ask(wire.HostModel, r, res)
+}
+
+func (border) Ask(_ context.Context, r *JudgeRequest) (*JudgeResponse, error) {
+	res := new(JudgeResponse)
+	return res, ask(wire.HostJudge, r, res)
+}
+
+func (border) Log(_ context.Context, level, text string) {
+	ask(wire.HostLog, &wire.LogLine{Level: level, Text: text}, new(wire.Empty))
+}
+
+// ask makes one call to the host. The result's bit 63 marks an error, whose text
+// is the reply; the low 32 bits are the reply's length.
+func ask(method uint32, req, res wire.Message) error {
+	in := wire.Marshal(req)
+	r := hostCall(method, unsafe.Pointer(unsafe.SliceData(in)), uint32(len(in)))
+	out := make([]byte, uint32(r))
+	if len(out) > 0 {
+		hostResult(unsafe.Pointer(unsafe.SliceData(out)), uint32(len(out)))
+	}
+	if r < 0 {
+		return errors.New(string(out))
+	}
+	return wire.Unmarshal(out, res)
+}
