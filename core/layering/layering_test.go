@@ -1,0 +1,106 @@
+// Package layering holds the test of the import direction (see docs/architecture.md).
+package layering
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/valence-rl/valence/"
+
+// leaves may import the sdk, diag and what is listed beside them, nothing else of Valence.
+var leaves = map[string][]string{
+	"core/diag":               nil,
+	"core/atif":               nil,
+	"core/engine":             nil,
+	"core/sandbox":            nil,
+	"core/patch":              nil,
+	"core/buffer":             nil,
+	"core/grpo":               nil,
+	"core/policy":             {"core/engine"},
+	"core/policy/bpe":         {"core/policy"},
+	"core/policy/chat":        {"core/policy"},
+	"core/sandbox/local":      {"core/sandbox", "core/patch"},
+	"core/engine/gorgonia":    {"core/engine"},
+	"core/journal":            {"core/atif"},
+	"core/rollout":            {"core/atif", "core/policy", "core/sandbox"},
+	"core/scoring":            {"core/sandbox", "core/patch"},
+	"core/eval":               {"core/journal"},
+	"core/config":             {"core/grpo"},
+	"core/dispatch":           {"core/buffer"},
+	"core/host":               {"registry"},
+	"core/data/pocket":        {"core/policy", "core/patch"},
+	"core/report":             {"core/journal", "core/eval", "core/atif", "core/config"},
+}
+
+// TestDirection lists what every package imports and refuses an arrow that points
+// the wrong way.
+func TestDirection(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		from := strings.TrimPrefix(f[0], module)
+		for _, to := range f[1:] {
+			if !strings.HasPrefix(to, module) {
+				if under(from, "sdk") && strings.Contains(strings.SplitN(to, "/", 2)[0], ".") {
+					t.Errorf("%s imports %s: the sdk ends up in every guest and stays free of third-party code", from, to)
+				}
+				continue
+			}
+			seen++
+			to = strings.TrimPrefix(to, module)
+			if why := forbidden(from, to); why != "" {
+				t.Errorf("%s imports %s: %s", from, to, why)
+			}
+		}
+	}
+	if seen < 30 {
+		t.Fatalf("looked at %d imports only; the listing is broken", seen)
+	}
+}
+
+func forbidden(from, to string) string {
+	switch {
+	case strings.Contains(to, "/internal/") && under(to, from):
+		return ""
+	case under(to, "plugins"):
+		if under(from, "plugins") {
+			return ""
+		}
+		return "plugins reach the program as .wasm only"
+	case under(from, "sdk"):
+		if !under(to, "sdk") {
+			return "the sdk knows nothing of the host"
+		}
+	case under(from, "plugins"):
+		if !under(to, "sdk") {
+			return "a plugin sees the sdk only"
+		}
+	case under(from, "registry"):
+		if !under(to, "sdk") && to != "core/diag" {
+			return "the registry never executes anything"
+		}
+	case under(to, "cmd"):
+		return "nothing imports a command"
+	case under(from, "cmd"), under(from, "bench"), under(from, "examples"):
+		return ""
+	case to == "core/run":
+		return "only commands import the wiring"
+	case from == "core/run":
+		return ""
+	default:
+		allowed, leaf := leaves[from]
+		if leaf && !under(to, "sdk") && to != "core/diag" && !slices.Contains(allowed, to) {
+			return "a leaf imports the sdk, diag and its listed neighbours only"
+		}
+	}
+	return ""
+}
+
+func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
