@@ -23,7 +23,8 @@ type Diagnostic struct {
 }
 
 // Source points into a text file. Line and Column count from 1; Column counts
-// bytes. Text is the line itself, Width the number of bytes to underline.
+// bytes. Text is the line itself, Width the number of characters to underline. Line
+// 0 with a Text is a text without line numbers, such as a command-line flag.
 type Source struct {
 	File   string
 	Line   int
@@ -43,7 +44,10 @@ func (d *Diagnostic) Error() string {
 		}
 	}
 	if d.Source.Text != "" {
-		n := fmt.Sprint(d.Source.Line)
+		n := " "
+		if d.Source.Line > 0 {
+			n = fmt.Sprint(d.Source.Line)
+		}
 		pad := strings.Repeat(" ", len(n))
 		fmt.Fprintf(&b, "\n %s | %s", n, d.Source.Text)
 		fmt.Fprintf(&b, "\n %s | %s%s", pad, indent(d.Source.Text, d.Source.Column-1), strings.Repeat("^", max(1, d.Source.Width)))

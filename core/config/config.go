@@ -1,0 +1,252 @@
+// Package config is the whole interface of a run: a strict TOML file. One tree of
+// structs, with tags, is at once the parser's schema, the defaults, the checks,
+// the "did you mean", the reference page and the writer of the resolved file, so
+// that none of them can drift from the others.
+//
+// Tags of a field:
+//
+//	toml     the key
+//	default  as it would be written in TOML, without quotes; absent: the zero value
+//	required "true": the key must be written
+//	optional "true": unset is a state of its own (nil or ""), and is not written back
+//	min, max inclusive bounds; above: an exclusive lower bound; inf "true": infinity is allowed
+//	enum     the accepted words, separated by |
+//	absent   words of enum that are known but not offered by this build
+//	unit     for the reference page
+//	doc      one or two sentences for the reference page
+//
+// Relative paths in a file start at the current directory, not at the file.
+package config
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/valence-rl/valence/core/diag"
+)
+
+// Config is one run's configuration, complete: defaults are filled in.
+type Config struct {
+	Run      Run      `toml:"run" doc:"Identity and length of the run."`
+	Policy   Policy   `toml:"policy" doc:"The policy that is trained or measured."`
+	GRPO     GRPO     `toml:"grpo" doc:"The training algorithm. A key marked \"preset's\" overrides one knob of the preset."`
+	Rollout  Rollout  `toml:"rollout" doc:"How one episode is run."`
+	Sandbox  Sandbox  `toml:"sandbox" doc:"Where commands run, and what bounds them. The same limits hold for the agent's sandbox and for the evaluators'."`
+	Async    Async    `toml:"async" doc:"How far rollouts and training may run apart."`
+	Evaluate Evaluate `toml:"evaluate" doc:"How an output is scored."`
+	Eval     Eval     `toml:"eval" doc:"Measuring during and after training."`
+	SFT      SFT      `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
+	Model    Model    `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
+	Sources  []Source `toml:"source" doc:"Where records come from. The section may be repeated."`
+	Skills   []Skill  `toml:"skills" doc:"One training skill a section, in the order of reports."`
+	Suites   []Suite  `toml:"suites" doc:"One suite a section: measured, never trained on."`
+
+	// File is where the configuration was read from; "" for none.
+	File string `toml:"-"`
+
+	origins map[string]diag.Source
+}
+
+// Run is [run].
+type Run struct {
+	Name  string `toml:"name" required:"true" doc:"Name of the run and of its folder. Letters, digits, dot, dash, underscore."`
+	Seed  uint64 `toml:"seed" default:"1" doc:"Seed of every random choice of the run."`
+	Steps int    `toml:"steps" default:"100" min:"0" unit:"steps" doc:"Optimizer updates to make."`
+	Dir   string `toml:"dir" default:"runs" doc:"Folder that holds the run's folder."`
+}
+
+// Policy is [policy].
+type Policy struct {
+	Engine        string  `toml:"engine" default:"gorgonia" enum:"gorgonia|tinker|xla" absent:"tinker|xla" doc:"What samples from the policy and trains it."`
+	Path          string  `toml:"path" required:"true" doc:"Hugging Face folder of the policy. Training starts from it; the cold start writes it."`
+	MaxContext    int     `toml:"max_context" default:"512" min:"64" max:"1048576" unit:"tokens" doc:"Longest conversation, prompt and tool output included."`
+	Temperature   float64 `toml:"temperature" default:"1.0" min:"0" max:"2" doc:"Sampling temperature in training and in measuring; 0 is greedy."`
+	MaxTurnTokens int     `toml:"max_turn_tokens" default:"0" min:"0" unit:"tokens" doc:"Longest single turn; 0: what the context leaves."`
+	Threads       int     `toml:"threads" default:"0" min:"0" max:"4096" unit:"threads" doc:"Processor threads of the engine; 0: every core."`
+}
+
+// GRPO is [grpo]. The optional fields override the preset's knob of the same
+// name (package grpo); nil and "" leave it.
+type GRPO struct {
+	Preset        string  `toml:"preset" default:"grpo++" enum:"grpo|grpo++|deepswe|dr-grpo|dapo|rloo" doc:"Which published recipe fills the knobs."`
+	GroupSize     int     `toml:"group_size" default:"8" min:"2" max:"1024" unit:"episodes" doc:"Episodes of one task that are compared with one another."`
+	GroupsPerStep int     `toml:"groups_per_step" default:"10" min:"1" max:"100000" unit:"groups" doc:"Groups that one optimizer update learns from."`
+	LearningRate  float64 `toml:"learning_rate" default:"5e-5" above:"0" max:"1" doc:"Adam's learning rate after warm-up."`
+	WarmupSteps   int     `toml:"warmup_steps" default:"0" min:"0" unit:"steps" doc:"Steps over which the learning rate rises from 0."`
+	WeightDecay   float64 `toml:"weight_decay" default:"0" min:"0" max:"1" doc:"Decoupled weight decay; vectors are spared."`
+	GradClip      float64 `toml:"grad_clip" default:"1.0" min:"0" doc:"Bound of the gradient's global norm; 0: none."`
+	InnerEpochs   int     `toml:"inner_epochs" default:"1" min:"1" max:"64" doc:"Optimizer updates over the same groups."`
+
+	ClipLow         *float64 `toml:"clip_low" optional:"true" min:"0" max:"1" doc:"The ratio is clipped below at 1 − clip_low."`
+	ClipHigh        *float64 `toml:"clip_high" optional:"true" min:"0" inf:"true" doc:"The ratio is clipped above at 1 + clip_high; inf leaves it open."`
+	Baseline        string   `toml:"baseline" optional:"true" enum:"group_mean|leave_one_out|none" doc:"What is subtracted from a reward."`
+	NormaliseStd    *bool    `toml:"normalise_std" optional:"true" doc:"Divide advantages by the standard deviation of the group's rewards."`
+	Length          string   `toml:"length" optional:"true" enum:"sequence|constant|token" doc:"Length normalisation: by the episode's own length, by one constant, or by the tokens of the batch."`
+	Filter          []string `toml:"filter" optional:"true" enum:"max_context|timeout|max_steps" doc:"Compact filtering: episodes that ended so are masked out. [] filters none."`
+	FilteredVote    *bool    `toml:"filtered_vote" optional:"true" doc:"Filtered episodes count in the baseline, as reward 0."`
+	KL              *float64 `toml:"kl" optional:"true" min:"0" doc:"Coefficient of the divergence from the policy that training started from."`
+	Entropy         *float64 `toml:"entropy" optional:"true" min:"0" doc:"Coefficient of the entropy bonus."`
+	RewardLow       *float64 `toml:"reward_low" optional:"true" min:"-1000" max:"1000" doc:"Reward of score 0."`
+	RewardHigh      *float64 `toml:"reward_high" optional:"true" min:"-1000" max:"1000" doc:"Reward of score 1; larger than reward_low."`
+	DynamicSampling *bool    `toml:"dynamic_sampling" optional:"true" doc:"Draw further groups in place of those whose rewards are all equal."`
+	TIS             string   `toml:"tis" optional:"true" enum:"off|token|sequence" doc:"Truncated importance sampling between the sampling and the training policy."`
+	TISCap          *float64 `toml:"tis_cap" optional:"true" above:"0" doc:"Cap of the importance weight."`
+}
+
+// Rollout is [rollout].
+type Rollout struct {
+	MaxSteps         int           `toml:"max_steps" default:"20" min:"1" max:"10000" unit:"turns" doc:"Turns of the policy after which an episode ends."`
+	Timeout          time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Longest episode."`
+	ObservationLimit Size          `toml:"observation_limit" default:"16KiB" min:"64" doc:"What the policy sees of one tool answer; the middle of a longer one is cut out."`
+	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core."`
+	LineNumbers      bool          `toml:"line_numbers" default:"true" doc:"Number the lines when a file is viewed."`
+	Prompt           string        `toml:"prompt" default:"full" doc:"\"full\", \"brief\", or the path of a template; a skill may have its own."`
+}
+
+// Workers is Concurrency with its default worked out.
+func (r Rollout) Workers() int {
+	if r.Concurrency > 0 {
+		return r.Concurrency
+	}
+	return 4 * runtime.GOMAXPROCS(0)
+}
+
+// Sandbox is [sandbox].
+type Sandbox struct {
+	Driver         string        `toml:"driver" default:"local" enum:"local|kube" absent:"kube" doc:"What makes sandboxes."`
+	Memory         Size          `toml:"memory" default:"512MiB" min:"16777216" doc:"Memory of one sandbox."`
+	CPUs           float64       `toml:"cpus" default:"1.0" above:"0" max:"1024" unit:"cores" doc:"Processor share of one sandbox."`
+	Pids           int           `toml:"pids" default:"128" min:"8" max:"1000000" unit:"processes" doc:"Processes and threads at once."`
+	Disk           Size          `toml:"disk" default:"256MiB" min:"1048576" doc:"What may be written."`
+	Output         Size          `toml:"output" default:"1MiB" min:"1024" doc:"What is kept of one command's output."`
+	CommandTimeout time.Duration `toml:"command_timeout" default:"60s" above:"0" doc:"Deadline of one command, after which the whole process tree is killed."`
+	Memo           bool          `toml:"memo" default:"false" doc:"Remember the result of an evaluator's run and give it again for an identical one (same files, same commands). Only for tests whose outcome depends on nothing else."`
+}
+
+// Async is [async].
+type Async struct {
+	MaxStaleness int `toml:"max_staleness" default:"1" min:"0" max:"1000" unit:"versions" doc:"How many versions an episode's policy may lag behind. 0: rollouts and training take turns and the run repeats bit for bit."`
+	Retries      int `toml:"retries" default:"2" min:"0" max:"100" unit:"attempts" doc:"Further attempts at an episode that the infrastructure failed."`
+}
+
+// Evaluate is [evaluate].
+type Evaluate struct {
+	Timeout time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Deadline of one evaluation, all its commands together."`
+}
+
+// Eval is [eval].
+type Eval struct {
+	Runs   int      `toml:"runs" default:"3" min:"1" max:"1000" unit:"runs" doc:"k of Avg@k: how often each task is run."`
+	Every  int      `toml:"every" default:"10" min:"0" unit:"steps" doc:"Measure after every so many steps, and before the first and after the last; 0: only those two."`
+	Tasks  int      `toml:"tasks" default:"100" min:"0" unit:"tasks" doc:"Tasks a skill, the first of the source; 0: all."`
+	Splits []string `toml:"splits" optional:"true" doc:"Which splits of the eval sources are measured; unset: all."`
+}
+
+// SFT is [sft].
+type SFT struct {
+	PerSkill      int     `toml:"per_skill" default:"300" min:"1" unit:"trajectories" doc:"Verified trajectories of each skill."`
+	Epochs        int     `toml:"epochs" default:"3" min:"1" max:"10000" doc:"Passes over them."`
+	Batch         int     `toml:"batch" default:"16" min:"1" max:"100000" unit:"trajectories" doc:"Trajectories of one update."`
+	LearningRate  float64 `toml:"learning_rate" default:"1e-3" above:"0" max:"1" doc:"Peak learning rate; it falls along a cosine."`
+	WeightDecay   float64 `toml:"weight_decay" default:"0.05" min:"0" max:"1" doc:"Decoupled weight decay; vectors are spared."`
+	Warmup        int     `toml:"warmup" default:"100" min:"0" unit:"steps" doc:"Steps over which the learning rate rises from 0."`
+	ContextWeight float64 `toml:"context_weight" default:"0.3" min:"0" max:"1" doc:"Weight of the tokens that the policy reads, against 1 for those it writes. A policy made from nothing has to learn to read; for one that can, 0."`
+	Expert        string  `toml:"expert" default:"scripted" enum:"scripted|oracle" doc:"Whose trajectories: the scripted expert of the source, or the reference answers."`
+	TokenizerSize int     `toml:"tokenizer_size" default:"512" min:"300" max:"1048576" unit:"tokens" doc:"Vocabulary of a new tokenizer."`
+	Hidden        int     `toml:"hidden" default:"128" min:"8" max:"65536" doc:"Width of a new policy."`
+	Layers        int     `toml:"layers" default:"5" min:"1" max:"512" doc:"Layers of a new policy."`
+	Heads         int     `toml:"heads" default:"4" min:"1" max:"1024" doc:"Attention heads of a new policy."`
+	KVHeads       int     `toml:"kv_heads" default:"4" min:"1" max:"1024" doc:"Heads of keys and values; it divides heads."`
+	HeadDim       int     `toml:"head_dim" default:"32" min:"4" max:"1024" doc:"Width of one head; even."`
+	Intermediate  int     `toml:"intermediate" default:"384" min:"8" max:"1048576" doc:"Width of the feed-forward layer."`
+}
+
+// Model is [model]; BaseURL "" means that no model is configured.
+type Model struct {
+	BaseURL   string `toml:"base_url" doc:"Address up to and including /v1."`
+	Name      string `toml:"name" doc:"Model to ask for."`
+	APIKeyEnv string `toml:"api_key_env" doc:"Environment variable that holds the key. The key itself never stands in a file."`
+}
+
+// Source is one [[source]].
+type Source struct {
+	Kind   string   `toml:"kind" required:"true" enum:"pocket|swebench|git|harbor" absent:"swebench|git|harbor" doc:"What the records are made from."`
+	Path   string   `toml:"path" optional:"true" doc:"File or folder of the records; the pocket world is generated and has none."`
+	Seed   *uint64  `toml:"seed" optional:"true" doc:"Seed of the generator; unset: the run's."`
+	Count  int      `toml:"count" default:"1000" min:"1" max:"10000000" unit:"records" doc:"Records to generate."`
+	Split  string   `toml:"split" default:"train" enum:"train|eval|unseen" doc:"Which part of the world: its training part, what is held out, or the held-out function families."`
+	Shape  string   `toml:"shape" default:"module" enum:"module|repository" doc:"One module a record, or several."`
+	Skills []string `toml:"skills" optional:"true" doc:"The skills and suites that draw from it; unset: all."`
+	Use    string   `toml:"use" enum:"train|eval" optional:"true" doc:"What the records serve; unset: train for split = \"train\", else eval. Held-out records are never trained on."`
+}
+
+// SeedOr is the source's own seed or, where it has none, the run's.
+func (s Source) SeedOr(run uint64) uint64 {
+	if s.Seed != nil {
+		return *s.Seed
+	}
+	return run
+}
+
+// Serves says whether the skill or suite draws from the source.
+func (s Source) Serves(skill string) bool {
+	if s.Skills == nil {
+		return true
+	}
+	for _, n := range s.Skills {
+		if n == skill {
+			return true
+		}
+	}
+	return false
+}
+
+// Skill is one [skills.<name>].
+type Skill struct {
+	Name   string            `toml:"-" name:"true"`
+	Plugin string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Weight float64           `toml:"weight" default:"1.0" min:"0" doc:"Share of the training tasks, relative to the other skills. 0: the skill is measured and not trained on."`
+	Judge  string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
+	Prompt string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
+	Config map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
+	Grants []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
+}
+
+// Suite is one [suites.<name>].
+type Suite struct {
+	Name   string            `toml:"-" name:"true"`
+	Plugin string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Judge  string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
+	Prompt string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
+	Config map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
+	Grants []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
+}
+
+// Weights gives the training skills' shares, which sum to 1, in the order of
+// Skills; a skill of weight 0 has share 0.
+func (c *Config) Weights() []float64 {
+	var sum float64
+	for _, s := range c.Skills {
+		sum += s.Weight
+	}
+	w := make([]float64, len(c.Skills))
+	for i, s := range c.Skills {
+		if sum > 0 {
+			w[i] = s.Weight / sum
+		}
+	}
+	return w
+}
+
+// Where gives the place at which a key was written ("skills.review.weight",
+// "source.0.count"), or the section that lacks it, so that a later check can point
+// there. The zero Source means that neither stands in the file.
+func (c *Config) Where(key string) diag.Source {
+	for key != "" {
+		if s, ok := c.origins[key]; ok {
+			return s
+		}
+		key = parentKey(key)
+	}
+	return diag.Source{}
+}
