@@ -125,7 +125,7 @@ func (f *tokenizerFile) check() error {
 			return fmt.Errorf("%s is not supported: %s", part.name, describe(part.raw))
 		}
 	}
-	if !null(f.PostProcessor) && kind(f.PostProcessor) != "ByteLevel" {
+	if !addsNothing(f.PostProcessor) {
 		return fmt.Errorf("post_processor is not supported: %s", describe(f.PostProcessor))
 	}
 	if kind(f.Decoder) != "ByteLevel" {
@@ -174,6 +174,25 @@ func checkPreTokenizer(part json.RawMessage) error {
 		return fmt.Errorf("pre_tokenizer is not supported: step 2 is %s; want ByteLevel without add_prefix_space and use_regex", describe(seq.Steps[1]))
 	}
 	return nil
+}
+
+// addsNothing tells the post-processors that leave ids alone: none, ByteLevel, and
+// the template of one sequence that transformers writes when it saves.
+func addsNothing(part json.RawMessage) bool {
+	var p struct {
+		Type   string                       `json:"type"`
+		Single []map[string]json.RawMessage `json:"single"`
+	}
+	if null(part) {
+		return true
+	}
+	if json.Unmarshal(part, &p) != nil {
+		return false
+	}
+	if p.Type != "TemplateProcessing" {
+		return p.Type == "ByteLevel"
+	}
+	return len(p.Single) == 1 && p.Single[0]["Sequence"] != nil
 }
 
 // tokenizer builds the tables. check has passed.
