@@ -57,4 +57,3 @@ func (s Sandboxes) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse
 	}
 	return out, nil
 }
-
