@@ -68,7 +68,7 @@ type Policy struct {
 // GRPO is [grpo]. The optional fields override the preset's knob of the same
 // name (package grpo); nil and "" leave it.
 type GRPO struct {
-	Preset        string  `toml:"preset" default:"grpo++" enum:"grpo|grpo++|deepswe|dr-grpo|dapo|rloo" doc:"Which published recipe fills the knobs."`
+	Preset        string  `toml:"preset" default:"grpo++" enum:"grpo|grpo++|deepswe|dr-grpo|dapo|rloo|cispo|gspo" doc:"Which published recipe fills the knobs."`
 	GroupSize     int     `toml:"group_size" default:"8" min:"2" max:"1024" unit:"episodes" doc:"Episodes of one task that are compared with one another."`
 	GroupsPerStep int     `toml:"groups_per_step" default:"10" min:"1" max:"100000" unit:"groups" doc:"Groups that one optimizer update learns from."`
 	LearningRate  float64 `toml:"learning_rate" default:"5e-5" above:"0" max:"1" doc:"Adam's learning rate after warm-up."`

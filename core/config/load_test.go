@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/grpo"
 )
 
 // least is the smallest configuration that is accepted; its plugin is this folder.
@@ -258,4 +260,22 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+// The words of [grpo] are those of package grpo.
+func TestPresetsAreKnown(t *testing.T) {
+	for _, f := range fields(configType) {
+		if f.key != "grpo" {
+			continue
+		}
+		for _, k := range fields(f.typ) {
+			if k.key != "preset" {
+				continue
+			}
+			got := slices.Sorted(slices.Values(k.enum))
+			if diff := cmp.Diff(grpo.Presets(), got); diff != "" {
+				t.Error(diff)
+			}
+		}
+	}
 }
