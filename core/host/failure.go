@@ -1,0 +1,67 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/valence-rl/valence/core/host/wasm"
+)
+
+// printedLines is how many of the last lines that a plugin printed an error shows.
+const printedLines = 12
+
+// failed is a call without an answer, as it is shown: the cause, and below it the
+// end of what the plugin printed. Find the [wasm.Failure] with errors.As.
+type failed struct {
+	*wasm.Failure
+	service error // of the host, which the plugin passed on; nil if it failed by itself
+}
+
+// passedOn tells whether the failure is that of a service: the plugin waited for
+// it when the deadline passed, or returned its error, whole or in words of its own.
+func passedOn(f *wasm.Failure) bool {
+	if f.HostErr == nil {
+		return false
+	}
+	quoted := strings.Contains(f.Err.Error(), f.HostErr.Error())
+	switch f.Reason {
+	case wasm.ReasonDeadline:
+		return f.Waiting && f.Lastly
+	case wasm.ReasonError:
+		return quoted || f.Lastly
+	case wasm.ReasonPanic:
+		return quoted
+	}
+	return false
+}
+
+func (f *failed) Error() string {
+	var b strings.Builder
+	switch {
+	case f.Reason == wasm.ReasonDeadline && f.service != nil:
+		fmt.Fprintf(&b, "%v, waiting for a service: %v", f.Failure, f.service)
+	case f.Reason == wasm.ReasonAnswer:
+		fmt.Fprintf(&b, "the answer makes no sense: %v", f.Failure)
+	case f.Reason == wasm.ReasonDeadline:
+		fmt.Fprintf(&b, "deadline: %v", f.Failure)
+	default:
+		b.WriteString(f.Failure.Error())
+	}
+	lines := strings.Split(strings.TrimRight(f.Printed, "\n"), "\n")
+	if n := len(lines) - printedLines; n > 0 {
+		lines = append([]string{"…"}, lines[n:]...)
+	}
+	for _, l := range lines {
+		if f.Printed != "" {
+			b.WriteString("\n  | " + l)
+		}
+	}
+	return b.String()
+}
+
+func (f *failed) Unwrap() []error {
+	if f.service != nil {
+		return []error{f.Failure, f.service}
+	}
+	return []error{f.Failure}
+}

@@ -1,0 +1,112 @@
+package wasm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// initLimit is the longest that a guest's own start may take.
+const initLimit = time.Minute
+
+// instance is one running guest and the call that it serves. It is used by one
+// goroutine at a time.
+type instance struct {
+	of      *Module
+	guest   api.Module
+	memory  linear
+	printed tail
+	clock   clock
+	random  random
+
+	// The call under way. serve is nil while there is none.
+	serve  HostFunc
+	in     []byte
+	out    []byte
+	result []byte // of the last host_call, until host_result fetches it
+	lastly error  // how the last host_call ended
+	failed error  // the last host_call that failed
+	inside bool   // a host_call is being served
+}
+
+type instanceKey struct{}
+
+func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
+	i = &instance{of: m, memory: linear{limit: m.memory}}
+	i.random.seed(m.digest)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, initLimit)
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			if !i.memory.refused {
+				panic(r)
+			}
+			// The runtime has no other way to learn that the first pages were refused.
+			err = fmt.Errorf("needs more than %d bytes of memory to start", m.memory)
+		}
+		if err != nil {
+			i.close()
+			f := i.failure(caller, err)
+			f.Starting = true
+			i, err = nil, f
+		}
+	}()
+	ctx = context.WithValue(ctx, instanceKey{}, i)
+	ctx = experimental.WithMemoryAllocator(ctx, &i.memory)
+	i.guest, err = m.runtime.InstantiateModule(ctx, m.compiled, wazero.NewModuleConfig().
+		WithName("").
+		WithStartFunctions("_initialize").
+		WithStdout(&i.printed).
+		WithStderr(&i.printed).
+		WithRandSource(&i.random).
+		WithWalltime(i.clock.wall, tick).
+		WithNanotime(i.clock.mono, tick).
+		WithNanosleep(i.clock.sleep))
+	return i, err
+}
+
+// call serves one method.
+func (i *instance) call(ctx context.Context, method uint32, in []byte, serve HostFunc) ([]byte, error) {
+	if len(in) > MaxMessage {
+		return nil, &Failure{Reason: ReasonAnswer, Err: fmt.Errorf("request of %d bytes, %d is the most", len(in), MaxMessage)}
+	}
+	h := sha256.New()
+	h.Write(i.of.digest[:])
+	binary.Write(h, binary.LittleEndian, method)
+	h.Write(in)
+	i.random.seed([32]byte(h.Sum(nil)))
+
+	i.serve, i.in = serve, in
+	stack := []uint64{uint64(method), uint64(uint32(len(in)))}
+	err := i.guest.ExportedFunction(entry).CallWithStack(context.WithValue(ctx, instanceKey{}, i), stack)
+	i.serve, i.in = nil, nil
+	if err != nil {
+		return nil, i.failure(ctx, err)
+	}
+	if int32(stack[0]) != 0 {
+		f := i.failure(ctx, errors.New(string(i.out)))
+		f.Reason = ReasonError
+		if isPanic(i.out) {
+			f.Reason = ReasonPanic
+		}
+		return nil, f
+	}
+	return i.out, nil
+}
+
+func (i *instance) close() {
+	if i.guest != nil {
+		i.guest.Close(context.Background())
+	}
+	// A deadline that strikes while a call returns marks the guest as closed
+	// without freeing its memory.
+	i.memory.Free()
+}

@@ -1,0 +1,214 @@
+// Package wasm runs skills as WASM modules under the ABI skill_v1, in wazero.
+//
+// A guest exports skill_v1_call(method, len) → status and imports four functions
+// of the module skill_v1: input, output, host_call and host_result. It owns all
+// memory; the host copies at once, calls no allocator of the guest and never
+// enters it a second time while a call is under way.
+//
+// What a guest can reach is its own memory, a simulated clock, randomness that
+// depends on the module and the request alone, and the host's services. There is
+// no file system, no network, no argument, no environment. Each call is served by
+// a fresh instance, so that nothing carries over and the same request meets the
+// same machine.
+package wasm
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/valence-rl/valence/sdk/wire"
+)
+
+const (
+	// DefaultMemory is the memory limit of one instance, in bytes.
+	DefaultMemory = 512 << 20
+	// MaxMessage is the largest request, answer or host call, in bytes.
+	MaxMessage = 64 << 20
+
+	entry = "skill_v1_call"
+	page  = 64 << 10 // of WASM memory, in bytes
+)
+
+// Config says how a module is run. The zero Config is usable.
+type Config struct {
+	// Memory limits one instance, in bytes; 0 means DefaultMemory. It is rounded
+	// up to whole pages of 64 KiB, and 4 GiB is the most.
+	Memory int64
+	// Cache is a folder for compiled code, shared by processes; "" compiles anew.
+	// An unusable folder is no error: compiling takes seconds, nothing else changes.
+	Cache string
+	// Warm is how many instances are made ahead of the calls; 0 means 1.
+	Warm int
+}
+
+// HostFunc serves one call from the guest. It may block, and must return soon
+// after ctx ends: only its own call waits for it.
+type HostFunc func(ctx context.Context, method uint32, in []byte) ([]byte, error)
+
+// Module is a compiled skill. Its methods may be called from many goroutines.
+type Module struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	cache    wazero.CompilationCache // nil if none
+	memory   uint64                  // limit in bytes
+	digest   [sha256.Size]byte
+
+	ready chan *instance // made ahead
+	start sync.Once
+	stop  context.CancelFunc
+	life  context.Context
+	work  sync.WaitGroup
+}
+
+// Open compiles code. No instruction of it runs yet. The error says what is not
+// as skill_v1 wants it.
+func Open(ctx context.Context, code []byte, c Config) (*Module, error) {
+	if c.Memory == 0 {
+		c.Memory = DefaultMemory
+	}
+	if c.Memory < 0 {
+		return nil, fmt.Errorf("memory limit of %d bytes is negative", c.Memory)
+	}
+	m := &Module{
+		memory: min((uint64(c.Memory)+page-1)/page*page, 65536*page),
+		digest: sha256.Sum256(code),
+		ready:  make(chan *instance, max(c.Warm, 1)-1),
+	}
+	err := m.compile(ctx, code, c.Cache)
+	if err != nil && c.Cache != "" && ctx.Err() == nil {
+		m.close(ctx)
+		err = m.compile(ctx, code, "") // the folder, not the code, may be at fault
+	}
+	if err == nil {
+		err = check(m.compiled)
+	}
+	if err != nil {
+		m.close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	m.life, m.stop = context.WithCancel(context.Background())
+	return m, nil
+}
+
+func (m *Module) compile(ctx context.Context, code []byte, folder string) error {
+	// The option is what lets a deadline end a guest that computes without end,
+	// and keeps such a guest from holding up the host's garbage collector.
+	rc := wazero.NewRuntimeConfig().WithCloseOnContextDone(true)
+	m.cache = nil
+	if folder != "" && os.MkdirAll(folder, 0o755) == nil {
+		if cache, err := wazero.NewCompilationCacheWithDir(filepath.Clean(folder)); err == nil {
+			m.cache = cache
+			rc = rc.WithCompilationCache(cache)
+		}
+	}
+	m.runtime = wazero.NewRuntimeWithConfig(ctx, rc)
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
+		return err
+	}
+	if err := link(ctx, m.runtime); err != nil {
+		return err
+	}
+	var err error
+	m.compiled, err = m.runtime.CompileModule(ctx, code)
+	return err
+}
+
+// check refuses a module that cannot be a skill, by its exports and imports.
+func check(c wazero.CompiledModule) error {
+	f, ok := c.ExportedFunctions()[entry]
+	if !ok {
+		if _, program := c.ExportedFunctions()["_start"]; program {
+			return errors.New("a program, not a plugin: it exports _start and no " + entry + " (Go: build with -buildmode=c-shared)")
+		}
+		return errors.New("no export " + entry)
+	}
+	i32 := api.ValueTypeI32
+	if p, r := f.ParamTypes(), f.ResultTypes(); len(p) != 2 || p[0] != i32 || p[1] != i32 || len(r) != 1 || r[0] != i32 {
+		return errors.New("export " + entry + " has another signature than (i32, i32) → i32")
+	}
+	for _, f := range c.ImportedFunctions() {
+		from, name, _ := f.Import()
+		switch {
+		case from == wasi_snapshot_preview1.ModuleName:
+		case from == wire.Module && (name == "input" || name == "output" || name == "host_call" || name == "host_result"):
+		case strings.HasPrefix(from, "skill_v"):
+			return fmt.Errorf("imports %s of %s, this host offers %s", name, from, wire.Module)
+		default:
+			return fmt.Errorf("imports %s of %s, which a plugin is not given", name, from)
+		}
+	}
+	return nil
+}
+
+// Call serves one method in a fresh instance, which is gone when it returns. The
+// bytes of the answer are the caller's. The guest is stopped when ctx ends. Every
+// error is a [*Failure].
+func (m *Module) Call(ctx context.Context, method uint32, in []byte, serve HostFunc) ([]byte, error) {
+	i, err := m.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer i.close()
+	return i.call(ctx, method, in, serve)
+}
+
+// take gives an instance that has served nothing.
+func (m *Module) take(ctx context.Context) (*instance, error) {
+	m.start.Do(func() {
+		m.work.Go(func() {
+			for m.life.Err() == nil {
+				i, err := m.instantiate(m.life)
+				if err != nil {
+					return // whoever calls next meets the error
+				}
+				select {
+				case m.ready <- i:
+				case <-m.life.Done():
+					i.close()
+				}
+			}
+		})
+	})
+	select {
+	case i := <-m.ready:
+		return i, nil
+	default:
+		return m.instantiate(ctx)
+	}
+}
+
+// Close frees everything. Calls must have returned.
+func (m *Module) Close() error {
+	m.stop()
+	m.work.Wait()
+	for {
+		select {
+		case i := <-m.ready:
+			i.close()
+			continue
+		default:
+		}
+		return m.close(context.Background())
+	}
+}
+
+func (m *Module) close(ctx context.Context) error {
+	var errs []error
+	if m.runtime != nil {
+		errs = append(errs, m.runtime.Close(ctx))
+	}
+	if m.cache != nil {
+		errs = append(errs, m.cache.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
