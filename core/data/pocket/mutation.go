@@ -37,6 +37,12 @@ var rewrites = map[string][]string{
 	"all(":    {"any("},
 	"(i + 1)": {"i + 1"},
 	"(w + h)": {"w + h"},
+	"s * n":   {"s * (n + 1)", "s * (n - 1)", "s + s", "s"},
+	"w * h":   {"w * h * 2"},
+	"s == s[::-1]": {
+		"s[0] == s[-1]", "s == s[1:]", "s[1:] == s[::-1]"},
+	"t // {A}":    {"-(-t // {A})", "(t + 1) // {A}"},
+	"min(x, {A})": {"x", "{A}", "min(x, -{A})"},
 
 	// What is gone through, and how much of it.
 	" not in r":     {" in r", " not in r[-1:]"},
