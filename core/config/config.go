@@ -77,8 +77,8 @@ type GRPO struct {
 	GradClip      float64 `toml:"grad_clip" default:"1.0" min:"0" doc:"Bound of the gradient's global norm; 0: none."`
 	InnerEpochs   int     `toml:"inner_epochs" default:"1" min:"1" max:"64" doc:"Optimizer updates over the same groups."`
 
-	ClipLow         *float64 `toml:"clip_low" optional:"true" min:"0" max:"1" doc:"The ratio is clipped below at 1 − clip_low."`
-	ClipHigh        *float64 `toml:"clip_high" optional:"true" min:"0" inf:"true" doc:"The ratio is clipped above at 1 + clip_high; inf leaves it open."`
+	ClipLow         *float64 `toml:"clip_low" optional:"true" above:"0" max:"1" doc:"The ratio is clipped below at 1 − clip_low."`
+	ClipHigh        *float64 `toml:"clip_high" optional:"true" above:"0" inf:"true" doc:"The ratio is clipped above at 1 + clip_high; inf leaves it open."`
 	Baseline        string   `toml:"baseline" optional:"true" enum:"group_mean|leave_one_out|none" doc:"What is subtracted from a reward."`
 	NormaliseStd    *bool    `toml:"normalise_std" optional:"true" doc:"Divide advantages by the standard deviation of the group's rewards."`
 	Length          string   `toml:"length" optional:"true" enum:"sequence|constant|token" doc:"Length normalisation: by the episode's own length, by one constant, or by the tokens of the batch."`

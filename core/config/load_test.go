@@ -197,7 +197,7 @@ split = "unseen"
 shape = "repository"
 skills = ["s", "a"]
 [grpo]
-clip_low = 0.0
+clip_low = 0.1
 clip_high = inf
 normalise_std = false
 filter = []

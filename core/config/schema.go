@@ -167,12 +167,12 @@ func (f field) bounds() string {
 	switch {
 	case lo && f.above && hi:
 		return "more than " + show(f.min) + ", at most " + show(f.max)
+	case lo && f.above && f.inf:
+		return "more than " + show(f.min) + ", or inf"
 	case lo && f.above:
 		return "more than " + show(f.min)
 	case lo && hi:
 		return show(f.min) + " to " + show(f.max)
-	case lo && f.inf:
-		return show(f.min) + " or more, or inf"
 	case lo:
 		return show(f.min) + " or more"
 	case hi:
