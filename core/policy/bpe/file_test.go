@@ -251,30 +251,3 @@ func TestLoadNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// Whatever is accepted encodes any text back and forth, and survives a save.
-func FuzzParse(f *testing.F) {
-	_, data := save(f, train(f, 262))
-	f.Add(data, "values of 漢\xff")
-	f.Add(edit(f, data, []any{}, "model", "merges"), "the values")
-	f.Add(edit(f, data, []any{}, "added_tokens"), "<|end|>")
-	f.Add([]byte(`{"model":{"type":"BPE"}}`), "")
-	f.Fuzz(func(t *testing.T, data []byte, text string) {
-		tok, err := bpe.Parse(data)
-		if err != nil {
-			return
-		}
-		ids := tok.Encode(text)
-		if got := tok.Decode(ids); got != text {
-			t.Fatalf("%q came back as %q", text, got)
-		}
-		dir, _ := save(t, tok)
-		back, err := bpe.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(ids, back.Encode(text)) {
-			t.Fatalf("%q has other ids after a save", text)
-		}
-	})
-}
