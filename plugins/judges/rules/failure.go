@@ -47,7 +47,7 @@ func (f failure) scriptsOwn(named []string, issue string) string {
 		}
 	}
 	// A missing name that the issue mentions is what the issue is about.
-	if subject := quoted(f.message); subject != "" && strings.Contains(issue, subject) && f.name != "SyntaxError" {
+	if subject := quoted(f.message); subject != "" && mentions(issue, subject) && f.name != "SyntaxError" {
 		return ""
 	}
 	own := isScript(f.file)
@@ -88,8 +88,8 @@ func isScript(file string) bool {
 	return strings.TrimSuffix(base, path.Ext(base)) == "reproduce"
 }
 
-// quoted gives the last text in single quotes of a message: the name that a
-// NameError or an ImportError complains about, without a module before it.
+// quoted gives the first text in single quotes of a message: the name that a
+// NameError or an ImportError complains about.
 func quoted(message string) string {
 	parts := strings.Split(message, "'")
 	if len(parts) < 3 {
