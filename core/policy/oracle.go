@@ -20,7 +20,8 @@ import (
 // change in the order of the Reference: a file is one create of str_replace (through
 // bash when its bytes are no valid UTF-8) and, if executable, one chmod; a symbolic
 // link is one ln. The tool must run bash commands in the workspace's folder, and
-// its create must replace a file that is there.
+// its create must replace a file that is there. A text that does not end with a line
+// break is created all the same, and has one if the tool's create adds it.
 func Oracle() *Scripted {
 	return NewExpert("oracle", func(task *sdk.Task, _ uint64) (Script, error) {
 		if task.Reference == nil {
