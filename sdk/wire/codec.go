@@ -9,9 +9,11 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Message is anything that can cross the border.
@@ -25,9 +27,22 @@ func Marshal(m Message) []byte {
 }
 
 // Unmarshal fills m, which should be zero, from b. Unknown fields are skipped.
-// The error says at which field b stopped making sense. m keeps no reference to b.
+// The error says at which field b stopped making sense, or that b would unfold to
+// more than 32 MiB and eight times its own size. m keeps no reference to b.
 func Unmarshal(b []byte, m Message) error {
-	var c codec
+	room := freeRoom + roomPerByte*len(b)
+	return unmarshal(b, m, &room)
+}
+
+// Two bytes can stand for an element of hundreds, so that what a hostile sender
+// writes is bounded by these and not by the size of its message alone.
+const (
+	freeRoom    = 32 << 20 // bytes
+	roomPerByte = 8
+)
+
+func unmarshal(b []byte, m Message, room *int) error {
+	c := codec{room: room}
 	if err := c.scan(b); err != nil {
 		return err
 	}
@@ -40,8 +55,19 @@ type codec struct {
 	encoding bool
 	buf      []byte
 	in       []field
+	room     *int // bytes that may still be taken, of the whole message
 	err      error
 }
+
+// take books n bytes.
+func (c *codec) take(n uintptr) error {
+	if *c.room -= int(n); *c.room < 0 {
+		return errUnfolds
+	}
+	return nil
+}
+
+var errUnfolds = errors.New("wire: message unfolds to far more than its size")
 
 // field is one parsed occurrence.
 type field struct {
@@ -89,6 +115,9 @@ func (c *codec) scan(b []byte) error {
 			f.data, b = b[n:n+int(l)], b[n+int(l):]
 		default:
 			return fmt.Errorf("wire: field %d: unknown wire type %d", f.num, f.typ)
+		}
+		if err := c.take(unsafe.Sizeof(f)); err != nil {
+			return err
 		}
 		c.in = append(c.in, f)
 	}
@@ -163,7 +192,7 @@ func (c *codec) putString(num uint64, s string) {
 }
 
 func (c *codec) text(f *field) string {
-	if !utf8.Valid(f.data) {
+	if !utf8.Valid(f.data) && c.err == nil {
 		c.err = fmt.Errorf("wire: field %d: not UTF-8", f.num)
 	}
 	return string(f.data)
@@ -188,19 +217,22 @@ func (c *codec) strings(num uint64, v *[]string) {
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) { *v = append(*v, c.text(f)) })
+	c.each(num, typBytes, func(f *field) {
+		if c.err = c.take(unsafe.Sizeof("")); c.err == nil {
+			*v = append(*v, c.text(f))
+		}
+	})
 }
 
-// put writes one embedded message, also when it is empty.
-func (c *codec) put(num uint64, m Message) {
-	b := Marshal(m)
+// put writes one embedded message of bytes b, also when it is empty.
+func (c *codec) put(num uint64, b []byte) {
 	c.tag(num, typBytes)
 	c.buf = binary.AppendUvarint(c.buf, uint64(len(b)))
 	c.buf = append(c.buf, b...)
 }
 
 func (c *codec) get(f *field, m Message) {
-	if err := Unmarshal(f.data, m); err != nil && c.err == nil {
+	if err := unmarshal(f.data, m, c.room); err != nil && c.err == nil {
 		c.err = fmt.Errorf("wire: field %d: %w", f.num, err)
 	}
 }
@@ -214,7 +246,7 @@ type message[T any] interface {
 func one[T any, P message[T]](c *codec, num uint64, v *T) {
 	if c.encoding {
 		if b := Marshal(P(v)); len(b) > 0 {
-			c.put(num, P(v))
+			c.put(num, b)
 		}
 		return
 	}
@@ -224,21 +256,23 @@ func one[T any, P message[T]](c *codec, num uint64, v *T) {
 func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 	if c.encoding {
 		for i := range *v {
-			c.put(num, P(&(*v)[i]))
+			c.put(num, Marshal(P(&(*v)[i])))
 		}
 		return
 	}
 	c.each(num, typBytes, func(f *field) {
 		var t T
-		c.get(f, P(&t))
-		*v = append(*v, t)
+		if c.err = c.take(unsafe.Sizeof(t)); c.err == nil {
+			c.get(f, P(&t))
+			*v = append(*v, t)
+		}
 	})
 }
 
 func optional[T any, P message[T]](c *codec, num uint64, v **T) {
 	if c.encoding {
 		if *v != nil {
-			c.put(num, P(*v))
+			c.put(num, Marshal(P(*v)))
 		}
 		return
 	}
