@@ -3,6 +3,7 @@ package pocket
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/policy"
@@ -89,7 +90,9 @@ func (s *scene) view(path string) {
 	s.call(policy.ToolStrReplace, map[string]string{"command": "view", "path": path})
 }
 
+// create leaves the last line break to the tool, which adds it.
 func (s *scene) create(path, text string) {
+	text = strings.TrimSuffix(text, "\n")
 	s.call(policy.ToolStrReplace, map[string]string{"command": "create", "path": path, "file_text": text})
 }
 

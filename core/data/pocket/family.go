@@ -144,8 +144,10 @@ type function struct {
 }
 
 // heldOut says whether f belongs to eval and unseen (a fifth of all) or to train.
+// It goes by the text, which two families may share ("w * h" and "s * n" renamed).
 func (f *function) heldOut() bool {
-	return hash("instance", f.family.id, f.name, f.rename, f.values)%5 == 0
+	text := f.name + "(" + strings.Join(f.family.params, ", ") + ")\n" + strings.Join(f.family.body, "\n")
+	return hash("instance", f.render(text))%5 == 0
 }
 
 // literal is constant i moved by shift: numbers add it, choices step on in the list.

@@ -140,11 +140,11 @@ func reproduceIssue(s *scene) {
 	wrong := b.Phrasing == phraseFull || b.Phrasing == phraseGot
 	switch {
 	case right && s.dice.percent(80):
-		s.create("reproduce.py", head+"assert "+b.Case.Call+" == "+b.Case.Want+"\n")
+		s.create("reproduce.py", head+"assert "+b.Case.Call+" == "+b.Case.Want)
 	case wrong && s.dice.percent(70) && b.Raises:
-		s.create("reproduce.py", head+b.Case.Call+"\n")
+		s.create("reproduce.py", head+b.Case.Call)
 	case wrong && s.dice.percent(70):
-		s.create("reproduce.py", head+"assert "+b.Case.Call+" != "+b.Got+"\n")
+		s.create("reproduce.py", head+"assert "+b.Case.Call+" != "+b.Got)
 	default:
 		s.viewUnlessShown(b)
 		cases := b.Examples
