@@ -1,0 +1,388 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// box is the host's end of one sandbox.
+type box struct {
+	driver *Driver
+	name   string
+	limits sandbox.Limits
+	dir    string
+	env    []string
+	space  *workspace
+	group  *group
+
+	conn    *os.File
+	process *os.Process
+	diary   int64 // length of the driver's diary when the sandbox began
+
+	writing  sync.Mutex // of conn
+	settling sync.WaitGroup
+
+	mu     sync.Mutex
+	next   uint32
+	waits  map[uint32]chan frame
+	life   *time.Timer
+	reason string        // why it was killed; "" while nobody did
+	dead   chan struct{} // closed when the first process is gone and waited for
+}
+
+// slack is how much longer than its own deadline an answer may take before the
+// sandbox counts as dead.
+const slack = 20 * time.Second
+
+// patience is the deadline of requests that have none of their own.
+const patience = 2 * time.Minute
+
+// start makes the sandbox. On error nothing of it is left.
+func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
+	d := b.driver
+	defer func() {
+		if err != nil && b.process == nil {
+			b.release()
+		}
+	}()
+	if b.space, err = d.spaces.take(w); err != nil {
+		return err
+	}
+	if d.groups != nil {
+		if b.group, err = d.groups.take(b.limits); err != nil {
+			return fmt.Errorf("control group: %w", err)
+		}
+	}
+	s, trees, err := d.setupOf(b)
+	if err != nil {
+		return err
+	}
+	defer closeAll(trees)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socketpair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	defer theirs.Close()
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		return err
+	}
+	b.conn = os.NewFile(uintptr(pair[0]), "control")
+	if info, err := d.diary.Stat(); err == nil {
+		b.diary = info.Size()
+	}
+	attr := d.attributes()
+	if b.group != nil && b.group.fd != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(b.group.fd.Fd())
+	}
+	process, err := os.StartProcess(d.program, []string{initName}, &os.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
+		Files: append([]*os.File{d.null, d.null, d.diary, theirs}, trees...), Sys: attr,
+	})
+	if err != nil {
+		return fmt.Errorf("start the first process: %w", err)
+	}
+	b.process = process
+	d.mu.Lock()
+	d.boxes[b] = true
+	d.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { b.kill("its creation was given up") })
+	defer stop()
+	late := time.AfterFunc(b.limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.limits.Create)) })
+	defer late.Stop()
+	// From here on listen cleans up when the process ends, whoever ends it.
+	answer := make(chan frame, 1)
+	b.waits[0] = answer
+	b.settling.Add(1)
+	go b.listen()
+
+	joined := make(chan error, 1)
+	go func() {
+		defer b.settling.Done()
+		if b.group == nil {
+			joined <- nil
+			return
+		}
+		joined <- b.group.join(process.Pid)
+	}()
+	if b.group != nil && d.privileged {
+		// Many small processes over the memory limit must not cost the first one its
+		// life: that would turn a command's fault into the sandbox's.
+		score := "/proc/" + strconv.Itoa(process.Pid) + "/oom_score_adj"
+		if err := os.WriteFile(score, []byte("-1000"), 0); err != nil {
+			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
+		}
+	}
+	var e encoder
+	s.encode(&e)
+	if err = b.send(frame{id: 0, kind: kindSetup, body: e.b}); err == nil {
+		select {
+		case f := <-answer:
+			err = take(f, nil)
+		case <-b.dead:
+			err = b.late(answer, nil)
+		}
+	}
+	if e := <-joined; err == nil && e != nil {
+		err = fmt.Errorf("control group: %w", e)
+	}
+	if err != nil {
+		b.kill(err.Error())
+		<-b.dead
+		return err
+	}
+	b.mu.Lock()
+	b.life = time.AfterFunc(b.limits.Life, func() { b.kill(fmt.Sprintf("its life of %s is over", b.limits.Life)) })
+	b.mu.Unlock()
+	d.log.Debug("sandbox made", "sandbox", b.name, "pid", process.Pid)
+	return nil
+}
+
+func (b *box) send(f frame) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	return writeFrame(b.conn, f)
+}
+
+// take reads an answer: the failure, or else what body takes.
+func take(f frame, body func(*decoder)) error {
+	d := &decoder{b: f.body}
+	var failed failure
+	failed.decode(d)
+	if err := failed.err(); err != nil {
+		return err
+	}
+	if body != nil {
+		body(d)
+	}
+	return d.err()
+}
+
+// late is what to make of the sandbox's end while an answer is awaited, which may
+// have come just before.
+func (b *box) late(c <-chan frame, body func(*decoder)) error {
+	select {
+	case f := <-c:
+		return take(f, body)
+	default:
+		return b.death()
+	}
+}
+
+// death is the error of every call once the sandbox is gone.
+func (b *box) death() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return diag.Errorf(diag.KindSandbox, "sandbox", b.name, "it is gone: %s", b.reason)
+}
+
+// listen hands answers to those who wait, until the first process is gone. Then it
+// frees everything that the sandbox held.
+func (b *box) listen() {
+	for {
+		f, err := readFrame(b.conn)
+		if err != nil {
+			break
+		}
+		b.mu.Lock()
+		c := b.waits[f.id]
+		delete(b.waits, f.id)
+		b.mu.Unlock()
+		if c != nil {
+			c <- f
+		}
+	}
+	b.process.Kill()
+	b.settling.Wait() // until then the number must not become another process's
+	state, err := b.process.Wait()
+	b.mu.Lock()
+	if b.reason == "" {
+		b.reason = "its first process ended unasked"
+		if err == nil {
+			b.reason += ": " + state.String()
+		}
+		if words := b.driver.lastWords(b.diary); words != "" {
+			b.reason += "\n" + words
+		}
+	}
+	reason := b.reason
+	if b.life != nil {
+		b.life.Stop()
+	}
+	b.mu.Unlock()
+	b.driver.log.Debug("sandbox ended", "sandbox", b.name, "reason", reason)
+	close(b.dead)
+	b.release()
+}
+
+// release frees what the sandbox held. Nothing of it runs any more.
+func (b *box) release() {
+	d := b.driver
+	if b.conn != nil {
+		b.conn.Close()
+	}
+	if d.groups != nil {
+		d.groups.give(b.group)
+	}
+	if b.space != nil {
+		d.spaces.give(b.space)
+	}
+	d.mu.Lock()
+	delete(d.boxes, b)
+	d.mu.Unlock()
+	d.alive.Done()
+}
+
+// kill ends the sandbox; the first reason given is kept.
+func (b *box) kill(reason string) {
+	b.mu.Lock()
+	if b.reason == "" {
+		b.reason = reason
+	}
+	b.mu.Unlock()
+	b.process.Kill()
+}
+
+// request sends a request and waits for its answer, for most at most: a sandbox
+// that takes longer counts as dead.
+func (b *box) request(ctx context.Context, k kind, most time.Duration, ask func(*encoder), answer func(*decoder)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-b.dead:
+		return b.death()
+	default:
+	}
+	var e encoder
+	ask(&e)
+	b.mu.Lock()
+	b.next++
+	id := b.next
+	c := make(chan frame, 1)
+	b.waits[id] = c
+	b.mu.Unlock()
+	if err := b.send(frame{id: id, kind: k, body: e.b}); err != nil {
+		// Only a dead sandbox refuses; listen is about to find out why.
+		b.kill("it took no request: " + err.Error())
+		<-b.dead
+		return b.death()
+	}
+	timer := time.AfterFunc(most, func() { b.kill(fmt.Sprintf("it did not answer within %s", most)) })
+	defer timer.Stop()
+	select {
+	case f := <-c:
+		return take(f, answer)
+	case <-b.dead:
+		return b.late(c, answer)
+	case <-ctx.Done():
+		b.mu.Lock()
+		delete(b.waits, id)
+		b.mu.Unlock()
+		var e encoder
+		e.uint(uint64(id))
+		b.send(frame{kind: kindCancel, body: e.b})
+		return ctx.Err()
+	}
+}
+
+// Exec runs a command; see sandbox.Sandbox.
+func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
+	const op = "run command"
+	if c.Shell == "" && len(c.Args) == 0 {
+		return sandbox.Result{}, diag.Errorf(diag.KindUnknown, op, b.name, "there is none")
+	}
+	if err := checkEnv(c.Env); err != nil {
+		return sandbox.Result{}, diag.Errorf(diag.KindUnknown, op, b.name, "%w", err)
+	}
+	r := execRequest{shell: c.Shell, args: c.Args, dir: b.path(c.Dir), env: merge(b.env, c.Env), stdin: c.Stdin,
+		timeout: c.Timeout, output: uint64(b.limits.Output)}
+	if r.timeout <= 0 {
+		r.timeout = b.limits.Command
+	}
+	var result sandbox.Result
+	err := b.request(ctx, kindExec, r.timeout+slack, r.encode, func(d *decoder) { result = decodeResult(d) })
+	return result, b.outcome(op, err)
+}
+
+// path makes a path of the contract absolute.
+func (b *box) path(p string) string {
+	if path.IsAbs(p) {
+		return path.Clean(p)
+	}
+	return path.Join(b.dir, p)
+}
+
+// outcome classifies an error: what concerns a file or the caller's context stays
+// as it is, everything else is the sandbox's failure.
+func (b *box) outcome(op string, err error) error {
+	var file *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, sandbox.ErrTooLarge), errors.As(err, &file):
+		return fmt.Errorf("%s: %s: %w", op, b.name, err)
+	}
+	return diag.Wrap(diag.KindSandbox, op, b.name, err)
+}
+
+// defaultLimit is that of Read and Diff.
+const defaultLimit = 16 << 20
+
+// Read gives a file's bytes; see sandbox.Sandbox.
+func (b *box) Read(ctx context.Context, name string, limit int64) ([]byte, error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	var data []byte
+	err := b.request(ctx, kindRead, patience,
+		func(e *encoder) { e.string(b.path(name)); e.uint(uint64(limit)) },
+		func(d *decoder) { data = d.bytes() })
+	return data, b.outcome("read file", err)
+}
+
+// Write makes or removes files; see sandbox.Sandbox.
+func (b *box) Write(ctx context.Context, changes ...sdk.Change) error {
+	out := make([]sdk.Change, len(changes))
+	for i, c := range changes {
+		c.Path = b.path(c.Path)
+		out[i] = c
+	}
+	err := b.request(ctx, kindWrite, patience, func(e *encoder) { e.changes(out) }, nil)
+	return b.outcome("write files", err)
+}
+
+// Diff gives what differs from the workspace as it was; see sandbox.Sandbox.
+func (b *box) Diff(ctx context.Context, limit int64) ([]sdk.Change, error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	var changes []sdk.Change
+	err := b.request(ctx, kindDiff, patience, func(e *encoder) { e.uint(uint64(limit)) },
+		func(d *decoder) { changes = d.changes() })
+	return changes, b.outcome("collect changes", err)
+}
+
+// Close ends the sandbox at once. What it held is freed a moment later, which the
+// driver's Close waits for.
+func (b *box) Close() error {
+	b.kill("it was closed")
+	return nil
+}
+
+var _ sandbox.Sandbox = (*box)(nil)

@@ -1,0 +1,268 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+const (
+	// grace is how long output is awaited after the command itself has ended while
+	// a background process still holds the pipe. A `>(tee log)` ends within it.
+	grace = 10 * time.Millisecond
+	// burial bounds the wait for killed processes to be gone after a timeout.
+	burial = time.Second
+)
+
+// Exit codes of a command that could not be started, as a shell gives them.
+const (
+	exitCannotRun = 126
+	exitNotFound  = 127
+)
+
+// run runs one command. A command that cannot be started is a result like any
+// other: what commands before it did may be why.
+func (s *server) run(r execRequest, cancelled <-chan struct{}) (sandbox.Result, error) {
+	began := time.Now()
+	refused := func(code int, err error) (sandbox.Result, error) {
+		text := []byte("sandbox: " + err.Error() + "\n")
+		return sandbox.Result{Output: text, Bytes: int64(len(text)), ExitCode: code, Took: time.Since(began)}, nil
+	}
+	args := r.args
+	if len(args) == 0 {
+		args = []string{"/bin/sh", "-c", r.shell}
+		if s.bash {
+			args[0] = "/bin/bash"
+		}
+	}
+	if err := isDirectory(r.dir); err != nil {
+		return refused(exitCannotRun, err)
+	}
+	program, err := lookPath(args[0], r.dir, r.env)
+	if err != nil {
+		return refused(exitNotFound, err)
+	}
+	out, stdout, err := pipe(0)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer out.Close()
+	stdin := s.null
+	if len(r.stdin) > 0 {
+		in, from, err := pipe(1)
+		if err != nil {
+			unix.Close(stdout)
+			return sandbox.Result{}, err
+		}
+		stdin = from
+		defer in.Close() // ends the writer if the command never read everything
+		go func() {
+			in.Write(r.stdin)
+			in.Close()
+		}()
+	}
+	attr := &syscall.ProcAttr{
+		Dir: r.dir, Env: append(r.env, "PWD="+r.dir),
+		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	ended, err := s.reaper.started(func() (int, error) { return s.fork(program, args, attr) })
+	unix.Close(stdout)
+	if stdin != s.null {
+		unix.Close(stdin)
+	}
+	if err != nil {
+		return refused(exitCannotRun, fmt.Errorf("start %s: %w", args[0], err))
+	}
+
+	k := keeper{most: r.output}
+	eof := make(chan struct{})
+	go func() {
+		defer close(eof)
+		k.drain(out)
+	}()
+	timer := time.NewTimer(r.timeout)
+	defer timer.Stop()
+	var result sandbox.Result
+	var status syscall.WaitStatus
+	select {
+	case status = <-ended:
+	case <-cancelled:
+		s.killAll()
+		status = <-ended
+	case <-timer.C:
+		result.TimedOut = true
+		s.killAll()
+		status = <-ended
+		select {
+		case <-s.reaper.idle():
+		case <-time.After(burial):
+		}
+	}
+	select {
+	case <-eof:
+	case <-time.After(grace):
+		// Stop waiting, then take what lies in the pipe: a read that a deadline
+		// ends may leave bytes behind.
+		out.SetReadDeadline(time.Unix(1, 0))
+		<-eof
+		k.rest(out)
+	}
+	result.ExitCode = status.ExitStatus()
+	if status.Signaled() {
+		result.ExitCode = 128 + int(status.Signal())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	result.Output, result.Bytes = k.kept, k.total
+	result.Truncated = k.total > int64(len(k.kept))
+	result.Took = time.Since(began)
+	return result, nil
+}
+
+// fork starts a program from the thread that has given up its rights. Its limits,
+// and its standing with the kernel's memory killer, are those of this process at
+// the moment of the fork, so they are put on and off around it.
+func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
+	done := make(chan struct{})
+	s.spawn <- func() {
+		defer close(done)
+		if s.oom != nil {
+			s.oom.WriteAt([]byte("0"), 0)
+			defer s.oom.WriteAt([]byte("-1000"), 0)
+		}
+		undo := s.limit(unix.RLIMIT_DATA, s.setup.maxData)
+		defer undo(&pid)
+		undo = s.limit(unix.RLIMIT_NPROC, s.setup.maxProcs)
+		defer undo(&pid)
+		pid, err = syscall.ForkExec(program, args, attr)
+	}
+	<-done
+	return pid, err
+}
+
+// limit lowers a soft limit for the next child; undo raises it again and makes the
+// child's limit final.
+func (s *server) limit(what int, most uint64) (undo func(pid *int)) {
+	var was unix.Rlimit
+	if most == 0 || unix.Getrlimit(what, &was) != nil {
+		return func(*int) {}
+	}
+	unix.Setrlimit(what, &unix.Rlimit{Cur: min(most, was.Max), Max: was.Max})
+	return func(pid *int) {
+		unix.Setrlimit(what, &was)
+		if *pid > 0 {
+			unix.Prlimit(*pid, what, &unix.Rlimit{Cur: min(most, was.Max), Max: min(most, was.Max)}, nil)
+		}
+	}
+}
+
+// pipe makes a pipe whose end number ours belongs to this process and does not
+// block a thread; the other one is for a command.
+func pipe(ours int) (*os.File, int, error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, 0, fmt.Errorf("pipe: %w", err)
+	}
+	if err := unix.SetNonblock(p[ours], true); err != nil {
+		return nil, 0, fmt.Errorf("pipe: %w", err)
+	}
+	return os.NewFile(uintptr(p[ours]), "pipe"), p[1-ours], nil
+}
+
+// keeper keeps the first bytes of an output and counts the others.
+type keeper struct {
+	mu    sync.Mutex
+	most  uint64
+	kept  []byte
+	total int64
+}
+
+func (k *keeper) take(b []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.total += int64(len(b))
+	if room := k.most - uint64(len(k.kept)); room > 0 {
+		k.kept = append(k.kept, b[:min(uint64(len(b)), room)]...)
+	}
+}
+
+// drain reads to the end, or to the deadline.
+func (k *keeper) drain(r io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		k.take(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// rest takes what lies in the pipe without waiting, a pipe's capacity at most: a
+// background process that keeps writing must not hold the command up.
+func (k *keeper) rest(f *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	buf := make([]byte, 64<<10)
+	raw.Control(func(fd uintptr) {
+		for range 16 {
+			n, err := syscall.Read(int(fd), buf)
+			if n <= 0 || err != nil {
+				return
+			}
+			k.take(buf[:n])
+		}
+	})
+}
+
+func isDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	return err
+}
+
+// lookPath finds a program as a shell would, by the PATH of env; a name with a
+// slash is taken from dir.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		full := name
+		if !path.IsAbs(full) {
+			full = path.Join(dir, name)
+		}
+		if _, err := os.Stat(full); err != nil {
+			return "", errors.New(name + ": not found")
+		}
+		return full, nil
+	}
+	var search string
+	for _, v := range env {
+		if p, ok := strings.CutPrefix(v, "PATH="); ok {
+			search = p
+		}
+	}
+	for _, d := range strings.Split(search, ":") {
+		if d == "" || !path.IsAbs(d) {
+			d = path.Join(dir, d)
+		}
+		full := path.Join(d, name)
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return full, nil
+		}
+	}
+	return "", errors.New(name + ": not found")
+}

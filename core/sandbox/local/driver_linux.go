@@ -1,0 +1,442 @@
+package local
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+// Where the ids of a sandbox's users begin on a host that has the right to choose,
+// and how many there are. No account of a usual system lies there.
+const (
+	firstID = 100_000
+	idCount = 65_536
+)
+
+// Driver makes sandboxes by starting this program again in fresh namespaces. It
+// implements sandbox.Driver.
+type Driver struct {
+	log        *slog.Logger
+	defaults   sandbox.Limits
+	state      *state
+	spaces     *workspaces
+	groups     *groups // nil: none can be made
+	tools      toolchain
+	filter     []byte
+	program    string   // to execute
+	image      *os.File // what program names, where a copy was needed
+	null       *os.File
+	diary      *os.File // stderr of the first processes
+	privileged bool     // a range of ids and trees of any owner are to be had
+	procfs     bool     // a fresh /proc is
+	isolation  sandbox.Isolation
+
+	mu     sync.Mutex
+	boxes  map[*box]bool
+	closed bool
+	alive  sync.WaitGroup
+}
+
+var _ sandbox.Driver = (*Driver)(nil)
+
+// New finds out what this machine allows, by making one sandbox, and gives a
+// driver that holds to it. Where namespaces are refused the error is a
+// diag.Diagnostic of KindSandbox that says by what and how to allow them. New
+// blocks for some tens of milliseconds; it also removes what drivers with the
+// same Dir left behind when their process was killed.
+func New(o Options) (*Driver, error) {
+	const op = "start local sandboxes"
+	if o.Dir == "" {
+		return nil, diag.Errorf(diag.KindSandbox, op, "", "no directory is given")
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, diag.Wrap(diag.KindSandbox, op, o.Dir, err)
+	}
+	d := &Driver{
+		log: o.Log, defaults: o.Defaults.Or(sandbox.DefaultLimits()), boxes: map[*box]bool{},
+		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true,
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if err := d.open(dir, o.Cache); err != nil {
+		d.close()
+		return nil, diag.Wrap(diag.KindSandbox, op, dir, err)
+	}
+	if err := d.probe(); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func hasSysAdmin() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&head, &data[0]) == nil && data[0].Effective>>unix.CAP_SYS_ADMIN&1 != 0
+}
+
+func (d *Driver) open(dir string, cache int64) error {
+	var err error
+	if d.state, err = newState(dir); err != nil {
+		return err
+	}
+	if d.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
+		return err
+	}
+	if d.diary, err = os.OpenFile(filepath.Join(d.state.dir, "first.log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return err
+	}
+	if d.filter, err = seccompFilter(); err != nil {
+		return fmt.Errorf("seccomp filter: %w", err)
+	}
+	if d.program, d.image, err = executable(); err != nil {
+		return err
+	}
+	owner := -1
+	if d.privileged {
+		owner = firstID
+	}
+	if cache <= 0 {
+		cache = 1 << 30
+	}
+	d.spaces = &workspaces{dir: d.state.dir, owner: owner, most: cache, known: map[string]*workspace{}, unused: list.New()}
+	interpreter, prefix, err := python()
+	if err != nil {
+		d.log.Warn("sandboxes will have no python3", "cause", err)
+	}
+	d.tools = findToolchain(interpreter, prefix)
+	host, err := processName(os.Getpid())
+	if err != nil {
+		return err
+	}
+	d.isolation = sandbox.Isolation{Driver: "local", Level: "namespaces", Limits: []string{"memory", "cpu", "pids", "disk", "output"}}
+	if !d.privileged {
+		d.isolation.Level = "namespaces-unprivileged"
+	}
+	// The folder's random name tells several drivers of one process apart.
+	g, err := findGroups(host + "." + strings.TrimPrefix(filepath.Base(d.state.dir), statePrefix))
+	if err == nil {
+		d.groups = g
+		return nil
+	}
+	d.isolation.Limits = []string{"pids", "disk", "output"}
+	d.isolation.Missing = []string{
+		"memory: only each process's own data is limited: " + oneLine(err),
+		"cpu: no control group can be made",
+	}
+	return nil
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// executable gives a path by which the sandbox's user can start this program
+// again: a copy in memory where the file itself is not for everybody.
+func executable() (string, *os.File, error) {
+	const self = "/proc/self/exe"
+	info, err := os.Stat(self)
+	if err != nil {
+		return "", nil, err
+	}
+	if info.Mode()&0o005 == 0o005 {
+		return self, nil, nil
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return "", nil, err
+	}
+	defer from.Close()
+	fd, err := unix.MemfdCreate("valence", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return "", nil, fmt.Errorf("copy this program to memory: %w", err)
+	}
+	to := os.NewFile(uintptr(fd), "valence")
+	if _, err := io.Copy(to, from); err == nil {
+		err = to.Chmod(0o755)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	}
+	if err != nil {
+		to.Close()
+		return "", nil, fmt.Errorf("copy this program to memory: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), to, nil
+}
+
+// probe makes the first sandbox, and settles how all others are made.
+func (d *Driver) probe() error {
+	err := d.tryOne()
+	if err != nil && errors.Is(err, syscall.EPERM) && strings.Contains(err.Error(), "mount procproc") {
+		// Containers cover parts of their /proc, and then no fresh one may be mounted.
+		d.procfs = false
+		d.isolation.Missing = append(d.isolation.Missing, "processes: a fresh /proc is refused, the host's is shown")
+		err = d.tryOne()
+	}
+	if err == nil {
+		return nil
+	}
+	out := &diag.Diagnostic{
+		Kind: diag.KindSandbox, Code: "S001", Summary: "this machine refuses what local sandboxes are made of",
+		Hint:   refusal(),
+		Detail: []string{"it was refused with: " + oneLine(err)},
+	}
+	if d.privileged {
+		out.Detail = append(out.Detail, "needed: CAP_SYS_ADMIN, user namespaces, and overlay mounts within them (Linux 5.12 or newer)")
+	}
+	return out
+}
+
+func (d *Driver) tryOne() error {
+	b, err := d.Create(context.Background(), sandbox.Spec{Name: "probe"})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	r, err := b.Exec(context.Background(), sandbox.Command{Shell: "echo ready"})
+	if err != nil {
+		return err
+	}
+	if r.ExitCode != 0 || string(r.Output) != "ready\n" {
+		return fmt.Errorf("a first command ended with code %d: %q", r.ExitCode, r.Output)
+	}
+	return nil
+}
+
+// refusal guesses from the machine's settings who refuses, and says the remedy.
+func refusal() string {
+	is := func(file, value string) bool {
+		b, err := os.ReadFile(file)
+		return err == nil && strings.TrimSpace(string(b)) == value
+	}
+	switch {
+	case is("/proc/sys/user/max_user_namespaces", "0"):
+		return "allow user namespaces: sysctl -w user.max_user_namespaces=65536"
+	case is("/proc/sys/kernel/unprivileged_userns_clone", "0"):
+		return "allow user namespaces to ordinary users: sysctl -w kernel.unprivileged_userns_clone=1, or run as root"
+	case is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
+		return "allow user namespaces to ordinary users: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
+	}
+	return "in a container, start it with --privileged, or with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN"
+}
+
+// Isolation is what New found out.
+func (d *Driver) Isolation() sandbox.Isolation {
+	i := d.isolation
+	i.Limits, i.Missing = slices.Clone(i.Limits), slices.Clone(i.Missing)
+	return i
+}
+
+// Create makes a sandbox; see sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	const op = "create sandbox"
+	w := &spec.Workspace
+	if w.Image != "" {
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "image %s: this build offers no images, only files on the host's tool chain", w.Image)
+	}
+	dir, err := d.workDir(w.Dir)
+	if err == nil {
+		err = checkEnv(w.Env, spec.Env)
+	}
+	if err != nil {
+		return nil, diag.Wrap(diag.KindData, op, spec.Name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, err)
+	}
+	limits := spec.Limits.Or(d.defaults)
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "the driver is closed")
+	}
+	d.alive.Add(1)
+	d.mu.Unlock()
+
+	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: merge(d.tools.env, w.Env, spec.Env),
+		waits: map[uint32]chan frame{}, dead: make(chan struct{})}
+	if err := b.start(ctx, w); err != nil {
+		if e := ctx.Err(); e != nil {
+			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
+		}
+		return nil, diag.Wrap(diag.KindSandbox, op, spec.Name, err)
+	}
+	return b, nil
+}
+
+// workDir checks where the workspace is to appear.
+func (d *Driver) workDir(dir string) (string, error) {
+	if dir == "" {
+		return defaultDir, nil
+	}
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
+		return "", fmt.Errorf("the workspace's directory %q is not a clean absolute path below /", dir)
+	}
+	for _, r := range d.tools.reserved {
+		if within(dir, r) || within(r, dir) {
+			return "", fmt.Errorf("the workspace's directory %q collides with the tool chain at %s", dir, r)
+		}
+	}
+	return dir, nil
+}
+
+func checkEnv(lists ...[]string) error {
+	for _, l := range lists {
+		for _, v := range l {
+			if strings.IndexByte(v, '=') < 1 || strings.ContainsRune(v, 0) {
+				return fmt.Errorf("%q is not KEY=VALUE", v)
+			}
+		}
+	}
+	return nil
+}
+
+// merge gives the variables of all lists; of one name the last value counts.
+func merge(lists ...[]string) []string {
+	var out []string
+	at := map[string]int{}
+	for _, l := range lists {
+		for _, v := range l {
+			name, _, _ := strings.Cut(v, "=")
+			if i, ok := at[name]; ok {
+				out[i] = v
+				continue
+			}
+			at[name] = len(out)
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Close ends every sandbox, waits until nothing of them is left and removes the
+// driver's files. It is idempotent.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	boxes := make([]*box, 0, len(d.boxes))
+	for b := range d.boxes {
+		boxes = append(boxes, b)
+	}
+	d.mu.Unlock()
+	for _, b := range boxes {
+		b.Close()
+	}
+	d.alive.Wait()
+	return diag.Wrap(diag.KindSandbox, "close local sandboxes", "", d.close())
+}
+
+// close frees what open took, as far as it came.
+func (d *Driver) close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.alive.Wait()
+	var errs []error
+	if d.groups != nil {
+		errs = append(errs, d.groups.close())
+		d.groups = nil
+	}
+	for _, f := range []**os.File{&d.null, &d.diary, &d.image} {
+		if *f != nil {
+			(*f).Close()
+			*f = nil
+		}
+	}
+	if d.state != nil {
+		errs = append(errs, d.state.close())
+		d.state = nil
+	}
+	return errors.Join(errs...)
+}
+
+// lastWords is the end of what first processes wrote on stderr, where a crash of
+// one of them shows.
+func (d *Driver) lastWords(since int64) string {
+	const most = 2000
+	info, err := d.diary.Stat()
+	if err != nil || info.Size() <= since {
+		return ""
+	}
+	from := max(since, info.Size()-most)
+	b := make([]byte, info.Size()-from)
+	n, _ := d.diary.ReadAt(b, from)
+	return strings.TrimSpace(string(b[:n]))
+}
+
+// attributes are the namespaces and users of a new sandbox.
+func (d *Driver) attributes() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		Setsid: true,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+	}
+	if d.privileged {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: idCount}}
+		a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
+		// Without it the program would run under an id that has no name inside, and
+		// lose its capabilities at once.
+		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+	} else {
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	return a
+}
+
+// setupOf is what the first process is told, and the trees that it is handed.
+func (d *Driver) setupOf(b *box) (setup, []*os.File, error) {
+	// A file costs at least a page of memory beside the limit on bytes.
+	inodes := max(1024, uint64(b.limits.Disk)/4096)
+	s := setup{
+		// The place is any that exists and that everybody may enter; the trees
+		// below it have been opened when it is covered.
+		base: "/usr", disk: uint64(b.limits.Disk), inodes: inodes,
+		binds: slices.Clone(d.tools.binds), links: d.tools.links, files: d.tools.files,
+		dir: b.dir, filter: d.filter, proc: d.procfs,
+	}
+	if d.groups == nil {
+		s.maxData, s.maxProcs = uint64(b.limits.Memory), uint64(b.limits.Pids+serverTasks)
+	}
+	if !d.privileged {
+		s.lower = b.space.dir
+		return s, nil, nil
+	}
+	var trees []*os.File
+	paths := []string{b.space.dir}
+	for i := range s.binds {
+		paths = append(paths, s.binds[i].path)
+		s.binds[i].tree = true
+	}
+	for _, p := range paths {
+		fd, err := openTree(p)
+		if err != nil {
+			closeAll(trees)
+			return s, nil, err
+		}
+		trees = append(trees, os.NewFile(uintptr(fd), p))
+	}
+	return s, trees, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,43 @@
+// Package local makes sandboxes on this machine without a daemon, a helper program
+// or cgo: the running program starts itself again as the first process of fresh
+// user, mount, pid, net, ipc and uts namespaces. That process mounts the sandbox's
+// file system, gives up the rights that commands must not have on one thread, and
+// from then on starts commands and handles files on request, over a socketpair.
+// When it dies, or its host does, the kernel kills and unmounts everything with it.
+//
+// A program that makes local sandboxes calls [Init] first thing in main, and in
+// TestMain of its tests.
+//
+// Without an image the root is a skeleton: the host's tool chain read-only (/usr
+// and what belongs to it, and the python3 on the PATH wherever it lives), written
+// /etc/passwd and the like, and empty writable directories. Nothing else of the
+// host's files, environment, processes or network is visible. The workspace is an
+// overlay over its files, which are laid down once and shared by all sandboxes of
+// the same content. What commands write lives in memory and counts towards both
+// the disk and the memory limit.
+package local
+
+import (
+	"log/slog"
+
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+// Options say how a driver works.
+type Options struct {
+	// Dir holds what sandboxes share while the driver lives, in a folder of the
+	// driver's own; it is made if need be. Folders of drivers whose process died
+	// are removed by the next driver with the same Dir. Required.
+	Dir string
+	// Defaults stand in for limits that a Spec leaves zero; where they are zero
+	// too, sandbox.DefaultLimits do.
+	Defaults sandbox.Limits
+	// Cache bounds the bytes of workspaces kept for further sandboxes; those in
+	// use are kept whatever their size. Default 1 GiB.
+	Cache int64
+	// Log gets warnings and, at debug level, the life of each sandbox. Default: none.
+	Log *slog.Logger
+}
+
+// defaultDir is where a workspace appears unless it says otherwise.
+const defaultDir = "/workspace"

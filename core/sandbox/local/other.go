@@ -1,0 +1,39 @@
+//go:build !linux
+
+package local
+
+import (
+	"context"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+// Init does nothing on this system.
+func Init() bool { return false }
+
+// Driver makes no sandboxes on this system.
+type Driver struct{}
+
+var _ sandbox.Driver = (*Driver)(nil)
+
+// New says that local sandboxes need Linux.
+func New(Options) (*Driver, error) {
+	return nil, &diag.Diagnostic{
+		Kind: diag.KindSandbox, Code: "S001", Summary: "local sandboxes need Linux",
+		Hint: "run Valence on Linux, or in a Linux virtual machine",
+	}
+}
+
+// Create always fails.
+func (*Driver) Create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	return nil, diag.Errorf(diag.KindSandbox, "create sandbox", "", "local sandboxes need Linux")
+}
+
+// Isolation is none.
+func (*Driver) Isolation() sandbox.Isolation {
+	return sandbox.Isolation{Driver: "local", Level: "none"}
+}
+
+// Close does nothing.
+func (*Driver) Close() error { return nil }

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// denied are the system calls that give EPERM: those that reach what no namespace
+// separates, and those whose kernel code no command under test needs.
+var denied = []string{
+	"mount", "umount2", "pivot_root", "fsopen", "fsmount", "fsconfig", "fspick", "move_mount", "open_tree", "open_tree_attr", "mount_setattr", "setns", "unshare",
+	"bpf", "perf_event_open", "keyctl", "add_key", "request_key", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "reboot",
+	"settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "acct", "quotactl", "quotactl_fd", "lookup_dcookie", "iopl", "ioperm", "syslog", "nfsservctl", "vhangup",
+	"fanotify_init", "process_vm_readv", "process_vm_writev", "move_pages", "migrate_pages", "kcmp", "pidfd_getfd",
+}
+
+// namespaces are the flags with which clone would make one.
+var namespaces = []uint64{
+	unix.CLONE_NEWUSER, unix.CLONE_NEWNS, unix.CLONE_NEWPID, unix.CLONE_NEWNET, unix.CLONE_NEWIPC, unix.CLONE_NEWUTS, unix.CLONE_NEWCGROUP,
+}
+
+// errno is the seccomp action that lets a call fail.
+func errno(n unix.Errno) seccomp.Action { return seccomp.ActionErrno | seccomp.Action(n) }
+
+// seccompFilter assembles the program that every command runs under.
+func seccompFilter() ([]byte, error) {
+	native, err := arch.GetInfo("")
+	if err != nil {
+		return nil, err
+	}
+	refused := seccomp.SyscallGroup{Action: errno(unix.EPERM)}
+	for _, n := range denied {
+		if _, ok := native.SyscallNames[n]; ok {
+			refused.Names = append(refused.Names, n)
+		}
+	}
+	// No filter can see the flags of clone3, so it does not exist and libc falls back to clone.
+	absent := seccomp.SyscallGroup{Action: errno(unix.ENOSYS), Names: []string{"clone3"}}
+	checked := seccomp.SyscallGroup{Action: errno(unix.EPERM), NamesWithCondtions: []seccomp.NameWithConditions{
+		{Name: "ioctl", Conditions: seccomp.ArgumentConditions{{Argument: 1, Operation: seccomp.Equal, Value: unix.TIOCSTI}}},
+		{Name: "ioctl", Conditions: seccomp.ArgumentConditions{{Argument: 1, Operation: seccomp.Equal, Value: unix.TIOCLINUX}}},
+	}}
+	for _, flag := range namespaces {
+		checked.NamesWithCondtions = append(checked.NamesWithCondtions, seccomp.NameWithConditions{
+			Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: flag}}})
+	}
+	// Sockets that stay in the network namespace; AF_VSOCK and AF_ALG for instance do not.
+	var family seccomp.ArgumentConditions
+	for _, f := range []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
+		family = append(family, seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: f})
+	}
+	sockets := seccomp.SyscallGroup{Action: errno(unix.EAFNOSUPPORT), NamesWithCondtions: []seccomp.NameWithConditions{
+		{Name: "socket", Conditions: family}, {Name: "socketpair", Conditions: family},
+	}}
+	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{refused, absent, checked, sockets}}
+	body, err := policy.Assemble()
+	if err != nil {
+		return nil, err
+	}
+	// The library lets other architectures' calls through, int 0x80 among them.
+	const archOffset = 4
+	program := append([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: archOffset, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(native.ID), SkipTrue: 1},
+		bpf.RetConstant{Val: uint32(errno(unix.ENOSYS))},
+	}, body...)
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, r := range raw {
+		out = binary.NativeEndian.AppendUint16(out, r.Op)
+		out = append(out, r.Jt, r.Jf)
+		out = binary.NativeEndian.AppendUint32(out, r.K)
+	}
+	return out, nil
+}
+
+// loadFilter puts the calling thread, and what it starts from now on, under filter.
+func loadFilter(filter []byte) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	program := unix.SockFprog{Len: uint16(len(filter) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}
+
+// kept are the capabilities of commands, all within the sandbox's user namespace:
+// what a package's tests expect of root, nothing that mounts, traces or configures.
+const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
+	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_SYS_CHROOT | 1<<unix.CAP_SETFCAP
+
+// dropCapabilities takes every other capability from the calling thread, for good.
+func dropCapabilities() error {
+	for c := range 64 {
+		if kept>>c&1 != 0 {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err == unix.EINVAL {
+			break // past the last one that the kernel knows
+		} else if err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	low, high := uint32(kept&0xffffffff), uint32(kept>>32)
+	data := [2]unix.CapUserData{{Effective: low, Permitted: low}, {Effective: high, Permitted: high}}
+	if err := unix.Capset(&head, &data[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}

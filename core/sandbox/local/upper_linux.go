@@ -1,0 +1,226 @@
+package local
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// walk finds what an overlay's upper directory changes in its lower one: see
+// "whiteouts and opaque directories" in the kernel's overlayfs documentation.
+// Commands control every name and content, so it opens entries one by one,
+// relative to their directory, and follows no link.
+type walk struct {
+	left    int64 // bytes that may still be collected
+	changes []sdk.Change
+}
+
+// entryCost is what a change counts beside its bytes, against millions of empty files.
+const entryCost = 64
+
+func (w *walk) sorted() []sdk.Change {
+	slices.SortFunc(w.changes, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
+	return w.changes
+}
+
+func (w *walk) add(c sdk.Change) error {
+	w.left -= int64(len(c.Data)+len(c.Path)+len(c.Symlink)) + entryCost
+	if w.left < 0 {
+		return sandbox.ErrTooLarge
+	}
+	w.changes = append(w.changes, c)
+	return nil
+}
+
+// diff walks the roots of both directories, which are O_PATH descriptors.
+func (w *walk) diff(upper, lower int) error {
+	up, err := openDir(upper, ".")
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	low, err := openDir(lower, ".")
+	if err != nil {
+		return err
+	}
+	defer low.Close()
+	return w.dir(up, low, "")
+}
+
+func openDir(at int, name string) (*os.File, error) {
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// dir compares a directory of upper with the one that it lies over; low is nil
+// where there is none or where it does not show through.
+func (w *walk) dir(up, low *os.File, rel string) error {
+	seen := map[string]bool{}
+	opaque := isOpaque(up)
+	err := each(up, func(name string) error {
+		seen[name] = true
+		return w.entry(up, low, name, path.Join(rel, name))
+	})
+	if err != nil || !opaque || low == nil {
+		return err
+	}
+	// Nothing of the lower directory shows through: what upper lacks is gone.
+	return each(low, func(name string) error {
+		if seen[name] {
+			return nil
+		}
+		return w.gone(low, name, path.Join(rel, name))
+	})
+}
+
+func (w *walk) entry(up, low *os.File, name, rel string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(up.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
+		return nil // removed meanwhile
+	} else if err != nil {
+		return err
+	}
+	var was unix.Stat_t // zero: there was nothing
+	if low != nil && unix.Fstatat(int(low.Fd()), name, &was, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		was = unix.Stat_t{}
+	}
+	kind, before := st.Mode&unix.S_IFMT, was.Mode&unix.S_IFMT
+	if kind == unix.S_IFDIR {
+		return w.subdir(up, low, name, rel, before)
+	}
+	// Where a directory was, all of its files are gone.
+	if before == unix.S_IFDIR {
+		if err := w.gone(low, name, rel); err != nil {
+			return err
+		}
+	}
+	switch kind {
+	case unix.S_IFREG:
+		return w.file(up, low, name, rel, &st, &was)
+	case unix.S_IFLNK:
+		target, err := readLink(int(up.Fd()), name)
+		if err != nil {
+			return err
+		}
+		if before == unix.S_IFLNK {
+			if old, err := readLink(int(low.Fd()), name); err == nil && old == target {
+				return nil
+			}
+		}
+		return w.add(sdk.Change{Path: rel, Symlink: target})
+	}
+	// A whiteout, or a pipe, socket or device, which no change can describe.
+	if before == unix.S_IFREG || before == unix.S_IFLNK {
+		return w.add(sdk.Change{Path: rel, Deleted: true})
+	}
+	return nil
+}
+
+func (w *walk) subdir(up, low *os.File, name, rel string, before uint32) error {
+	sub, err := openDir(int(up.Fd()), name)
+	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
+		return nil // replaced meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	var below *os.File
+	switch before {
+	case unix.S_IFDIR:
+		if below, err = openDir(int(low.Fd()), name); err != nil {
+			return err
+		}
+		defer below.Close()
+	case unix.S_IFREG, unix.S_IFLNK:
+		if err := w.add(sdk.Change{Path: rel, Deleted: true}); err != nil {
+			return err
+		}
+	}
+	return w.dir(sub, below, rel)
+}
+
+// file adds a regular file unless it equals what was there.
+func (w *walk) file(up, low *os.File, name, rel string, st, was *unix.Stat_t) error {
+	if st.Size > w.left {
+		return sandbox.ErrTooLarge
+	}
+	data, err := readEntry(int(up.Fd()), name, st.Size, w.left)
+	if err == unix.ENOENT || err == unix.ELOOP {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	exec := st.Mode&0o100 != 0
+	if was.Mode&unix.S_IFMT == unix.S_IFREG && was.Size == int64(len(data)) && exec == (was.Mode&0o100 != 0) {
+		if old, err := readEntry(int(low.Fd()), name, was.Size, was.Size); err == nil && bytes.Equal(old, data) {
+			return nil
+		}
+	}
+	return w.add(sdk.Change{Path: rel, Data: data, Exec: exec})
+}
+
+// gone adds the removal of everything at and under a name of the lower directory.
+func (w *walk) gone(low *os.File, name, rel string) error {
+	sub, err := openDir(int(low.Fd()), name)
+	if err != nil {
+		return w.add(sdk.Change{Path: rel, Deleted: true})
+	}
+	defer sub.Close()
+	return each(sub, func(name string) error { return w.gone(sub, name, path.Join(rel, name)) })
+}
+
+func each(dir *os.File, f func(name string) error) error {
+	for {
+		names, err := dir.Readdirnames(256)
+		for _, n := range names {
+			if err := f(n); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func readEntry(dir int, name string, size, limit int64) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return readAll(fd, size, limit)
+}
+
+func readLink(dir int, name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(dir, name, buf[:])
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// isOpaque tells whether nothing of the lower directory shows through dir. Mounts
+// within a user namespace mark it with a user attribute.
+func isOpaque(dir *os.File) bool {
+	var v [8]byte
+	n, err := unix.Fgetxattr(int(dir.Fd()), "user.overlay.opaque", v[:])
+	return err == nil && n == 1 && v[0] == 'y'
+}
