@@ -1,0 +1,86 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/core/rollout"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Player plays episodes: a fresh sandbox, a rollout, a verdict. It is safe for
+// concurrent use.
+type Player struct {
+	Driver  sandbox.Driver
+	Limits  sandbox.Limits
+	Rollout rollout.Options
+}
+
+// Played is an episode in memory: what is stored, and the trajectory to learn from.
+type Played struct {
+	journal.Episode
+	Trajectory *rollout.Trajectory
+}
+
+// Play plays one episode of task with p. It blocks until the verdict. On an
+// infrastructure failure the error has the kind, and the episode that comes with
+// it says as much and has no score.
+func (pl *Player) Play(ctx context.Context, p policy.Policy, skill *Skill, task *sdk.Task, id string, seed uint64) (*Played, error) {
+	started := time.Now()
+	e := &Played{Episode: journal.Episode{
+		ID: id, Task: task.Key, Skill: skill.Name, Meta: meta(task), Policy: p.Name(), PolicyVersion: p.Version(), End: string(rollout.Failed),
+	}}
+	err := pl.play(ctx, e, p, skill, task, seed)
+	e.Seconds = time.Since(started).Seconds()
+	if err != nil {
+		e.Outcome, e.Error = string(diag.KindOf(err)), err.Error()
+		return e, err
+	}
+	e.Outcome = journal.Scored
+	return e, nil
+}
+
+func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, skill *Skill, task *sdk.Task, seed uint64) error {
+	box, err := pl.Driver.Create(ctx, sandbox.Spec{Name: e.ID, Workspace: task.Workspace, Limits: pl.Limits})
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	tr, err := rollout.Run(ctx, box, p, policy.Opening{ID: e.ID, Task: task, Seed: seed}, pl.Rollout)
+	e.Trajectory = tr
+	e.record(tr)
+	if err != nil {
+		return err
+	}
+	v, err := skill.Scorer.Score(ctx, task, tr.Output, seedOf(seed, "evaluate"))
+	if err != nil {
+		return err
+	}
+	e.Score, e.Components, e.Reason, e.Plugins = v.Score, v.Components, v.Reason, skill.Scorer.Digests()
+	return nil
+}
+
+// record copies what the trajectory says into what is stored.
+func (e *Played) record(tr *rollout.Trajectory) {
+	e.End = string(tr.End)
+	e.PolicyVersion = tr.Version(e.PolicyVersion)
+	e.Turns = len(tr.Turns)
+	e.PromptTokens = tr.PromptTokens()
+	e.SampledTokens = tr.SampledTokens()
+	e.Tools = tr.Tools
+	e.TestRuns = tr.TestRuns
+	e.Output = &tr.Output
+	e.Episode.Trajectory = tr.ATIF()
+}
+
+func meta(t *sdk.Task) map[string]string {
+	m := make(map[string]string, len(t.Meta))
+	for _, p := range t.Meta {
+		m[p.Key] = p.Value
+	}
+	return m
+}

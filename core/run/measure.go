@@ -1,0 +1,116 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Splits lists the evaluation splits of the configuration, sorted.
+func (s *Setup) Splits() []string {
+	if len(s.Config.Eval.Splits) > 0 {
+		return s.Config.Eval.Splits
+	}
+	seen := map[string]bool{}
+	for _, k := range s.Skills {
+		for split := range k.Eval {
+			seen[split] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Measure plays every evaluation task of a split runs times and gives the scores
+// with all episodes. Infrastructure failures are tried again; what still fails is
+// excluded and counted. It blocks until the last episode; if ctx ends before, it
+// gives the context's error and no evaluation.
+func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step, runs int) (journal.Eval, []journal.Episode, error) {
+	started := time.Now()
+	ev := journal.Eval{Step: step, Split: split, Policy: p.Name(), Version: p.Version(), Runs: runs, Time: started.UTC()}
+	type job struct {
+		skill     *Skill
+		task      *sdk.Task
+		row, run  int
+		skillEval int
+	}
+	var jobs []job
+	for _, k := range s.Skills {
+		tasks := k.Eval[split]
+		if len(tasks) == 0 {
+			continue
+		}
+		se := journal.SkillEval{Name: k.Name, Scores: make([][]float64, len(tasks)), Ends: map[string]int{}}
+		for _, t := range tasks {
+			se.Tasks = append(se.Tasks, t.Key)
+		}
+		ev.Skills = append(ev.Skills, se)
+	}
+	// Runs outside, skills inside: the load is even from beginning to end.
+	for r := range runs {
+		i := -1
+		for _, k := range s.Skills {
+			if len(k.Eval[split]) == 0 {
+				continue
+			}
+			i++
+			for row, t := range k.Eval[split] {
+				jobs = append(jobs, job{k, t, row, r, i})
+			}
+		}
+	}
+	if len(jobs) == 0 {
+		return ev, nil, diag.Errorf(diag.KindConfig, "measure", split, "no task: no [[source]] with use = \"eval\" gives split %q", split)
+	}
+	episodes := make([]journal.Episode, len(jobs))
+	var mu sync.Mutex
+	done, errs := 0, map[string]int{}
+	s.observe(Event{Kind: Started, Text: split, Total: len(jobs), Version: ev.Version})
+	err := each(ctx, len(jobs), s.Concurrency(), func(ctx context.Context, i int) error {
+		j := jobs[i]
+		id := fmt.Sprintf("eval-%06d-%s-%s-%d", step, split, j.task.Key, j.run)
+		seed := seedOf(s.Config.Run.Seed, "eval", split, j.task.Key, j.run)
+		for attempt := 0; ; attempt++ {
+			e, err := s.Player.Play(ctx, p, j.skill, j.task, id, seed)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			e.Step, e.Attempt = -1, attempt
+			episodes[i] = e.Episode
+			mu.Lock()
+			if err != nil {
+				errs[string(diag.KindOf(err))]++
+			}
+			if err == nil || attempt >= s.Config.Async.Retries {
+				done++
+				s.observe(Event{Kind: Finished, Text: split, Done: done, Total: len(jobs), Errors: maps.Clone(errs), Version: ev.Version})
+				mu.Unlock()
+				return nil
+			}
+			mu.Unlock()
+			s.log.Warn("episode failed, trying again", "episode", id, "attempt", attempt, "error", err)
+		}
+	})
+	if err != nil {
+		return ev, nil, err
+	}
+	for i, j := range jobs {
+		se := &ev.Skills[j.skillEval]
+		if episodes[i].Outcome != journal.Scored {
+			se.Excluded++
+			continue
+		}
+		se.Scores[j.row] = append(se.Scores[j.row], episodes[i].Score)
+		se.Ends[episodes[i].End]++
+	}
+	ev.Seconds = since(started)
+	s.observe(Event{Kind: Measured, Text: split, Eval: &ev, Version: ev.Version})
+	return ev, episodes, nil
+}

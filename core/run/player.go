@@ -1,0 +1,68 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/engine/gorgonia"
+	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/core/policy/bpe"
+)
+
+// Policies lists the names that [Setup.OpenPolicy] knows.
+var Policies = []string{"engine", "oracle", "noop", "random", "expert"}
+
+// OpenPolicy opens a policy by name: engine (the weights in dir, or in the
+// configured folder), oracle (the tasks' own reference answers), noop (submits at
+// once), random (weights of the configured shape, untrained) or expert (the
+// source's scripted expert).
+func (s *Setup) OpenPolicy(name, dir string) (policy.Policy, error) {
+	switch name {
+	case "engine":
+		m, err := s.OpenModel(dir)
+		if err != nil {
+			return nil, err
+		}
+		return m.Policy, nil
+	case "oracle":
+		return policy.Oracle(), nil
+	case "noop":
+		return policy.Noop(), nil
+	case "expert":
+		return s.Expert()
+	case "random":
+		return s.randomPolicy()
+	}
+	return nil, diag.Errorf(diag.KindConfig, "open policy", name, "no such policy; there are %v", Policies)
+}
+
+// randomPolicy has the configured policy's shape and tokenizer, and weights that
+// have learnt nothing.
+func (s *Setup) randomPolicy() (policy.Policy, error) {
+	tok, err := bpe.Load(s.Config.Policy.Path)
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", s.Config.Policy.Path, err)
+	}
+	c, err := gorgonia.ReadConfig(s.Config.Policy.Path)
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", s.Config.Policy.Path, err)
+	}
+	tmp, err := os.MkdirTemp("", "valence-random-*")
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", "random", err)
+	}
+	defer os.RemoveAll(tmp)
+	at := filepath.Join(tmp, "policy")
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", "random", err)
+	}
+	if err := gorgonia.Create(at, c, seedOf(s.Config.Run.Seed, "random")); err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", "random", err)
+	}
+	m, err := s.openModel(at, tok)
+	if err != nil {
+		return nil, err
+	}
+	return m.Policy, nil
+}

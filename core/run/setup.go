@@ -1,0 +1,295 @@
+// Package run wires a run together: it opens what a configuration names, trains,
+// measures, makes the cold start, and keeps the run directory so that a run killed
+// at any moment goes on from its newest complete step.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/data/pocket"
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/engine/gorgonia"
+	"github.com/valence-rl/valence/core/host"
+	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/core/policy/bpe"
+	"github.com/valence-rl/valence/core/policy/chat"
+	"github.com/valence-rl/valence/core/rollout"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local"
+	"github.com/valence-rl/valence/core/scoring"
+	"github.com/valence-rl/valence/registry"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Options are what the command line adds to a configuration.
+type Options struct {
+	Log      *slog.Logger
+	CacheDir string // of compiled plugins; "": the registry's default
+	Observe  func(Event)
+}
+
+// Setup is an opened configuration: sandboxes, plugins and tasks. Close it.
+type Setup struct {
+	Config *config.Config
+	Driver sandbox.Driver
+	Player *Player
+	Skills []*Skill // those of [skills], then those of [suites]
+	Memo   *scoring.Memo
+
+	log     *slog.Logger
+	observe func(Event)
+	items   []*pocket.Item // of every source, for the expert
+	cleanup []func() error
+}
+
+// Skill is a loaded skill with its tasks.
+type Skill struct {
+	Name   string
+	Weight float64 // configured; 0 for a suite
+	Plugin *host.Plugin
+	Scorer *scoring.Scorer
+	Train  []*sdk.Task
+	Eval   map[string][]*sdk.Task // by split
+}
+
+// Open opens what cfg names: the sandbox driver, every plugin, and every source's
+// tasks. It compiles plugins whose build is not in the cache, which takes seconds.
+// On an error everything opened so far is closed.
+func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	limits := sandbox.Limits{
+		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
+		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
+	}
+	driver, err := local.New(local.Options{Defaults: limits, Log: o.Log})
+	if err != nil {
+		return s, err
+	}
+	s.Driver = driver
+	s.cleanup = append(s.cleanup, driver.Close)
+	s.Player = &Player{Driver: driver, Limits: limits, Rollout: rollout.Options{
+		MaxSteps: cfg.Rollout.MaxSteps, Timeout: cfg.Rollout.Timeout,
+		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
+		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
+	}}
+	var runner scoring.Runner = scoring.Sandboxes{Driver: driver, Limits: limits}
+	if cfg.Sandbox.Memo {
+		s.Memo = scoring.NewMemo(runner, 0)
+		runner = s.Memo
+	}
+	s.observe(Event{Kind: Opening, Text: "plugins"})
+	if err := s.loadSkills(ctx, o, runner); err != nil {
+		return s, err
+	}
+	s.observe(Event{Kind: Opening, Text: "tasks"})
+	if err := s.buildTasks(ctx); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// Close ends every sandbox and every plugin.
+func (s *Setup) Close() error {
+	var errs []error
+	for i := len(s.cleanup) - 1; i >= 0; i-- {
+		errs = append(errs, s.cleanup[i]())
+	}
+	s.cleanup = nil
+	return errors.Join(errs...)
+}
+
+// Concurrency is how many episodes are under way at once.
+func (s *Setup) Concurrency() int {
+	if n := s.Config.Rollout.Concurrency; n > 0 {
+		return n
+	}
+	return 4 * runtime.GOMAXPROCS(0)
+}
+
+func (s *Setup) loadSkills(ctx context.Context, o Options, runner scoring.Runner) error {
+	cfg := s.Config
+	model := scoring.OpenAI(cfg.Model.BaseURL, cfg.Model.Name, os.Getenv(cfg.Model.APIKeyEnv))
+	type entry struct {
+		key, name, plugin, judge string
+		weight                   float64
+		config                   map[string]string
+		grants                   []string
+	}
+	var entries []entry
+	for _, k := range cfg.Skills {
+		entries = append(entries, entry{"skills." + k.Name, k.Name, k.Plugin, k.Judge, k.Weight, k.Config, k.Grants})
+	}
+	for _, k := range cfg.Suites {
+		entries = append(entries, entry{"suites." + k.Name, k.Name, k.Plugin, k.Judge, 0, k.Config, k.Grants})
+	}
+	judges := map[string]*host.Plugin{}
+	for _, e := range entries {
+		where := cfg.Where(e.key + ".weight")
+		p, err := s.load(ctx, o, e.plugin, e.grants)
+		if err != nil {
+			return err
+		}
+		for _, role := range []string{"build", "evaluate"} {
+			if err := p.Require(role, e.key, where); err != nil {
+				return err
+			}
+		}
+		sc := &scoring.Scorer{
+			Skill: e.name, Evaluator: p, Runner: runner, Config: pairs(e.config),
+			Timeout: cfg.Evaluate.Timeout, Log: s.log,
+		}
+		if model != nil {
+			sc.Model = model
+		}
+		if e.judge != "" {
+			j := judges[e.judge]
+			if j == nil {
+				if j, err = s.load(ctx, o, e.judge, nil); err != nil {
+					return err
+				}
+				if err := j.Require("judge", e.key, cfg.Where(e.key+".judge")); err != nil {
+					return err
+				}
+				judges[e.judge] = j
+			}
+			sc.Judge = j
+		}
+		s.Skills = append(s.Skills, &Skill{Name: e.name, Weight: e.weight, Plugin: p, Scorer: sc, Eval: map[string][]*sdk.Task{}})
+	}
+	return nil
+}
+
+func (s *Setup) load(ctx context.Context, o Options, ref string, grants []string) (*host.Plugin, error) {
+	m, err := registry.Resolve(ctx, ref, registry.Options{Cache: o.CacheDir, Log: s.log})
+	if err != nil {
+		return nil, err
+	}
+	if grants == nil {
+		grants = m.Manifest.Capabilities
+	}
+	p, err := host.Load(ctx, m, host.Options{Grants: grants, Timeout: s.Config.Evaluate.Timeout, Log: s.log})
+	if err != nil {
+		return nil, err
+	}
+	s.cleanup = append(s.cleanup, p.Close)
+	return p, nil
+}
+
+// Lock is the content of plugins.lock: a line a skill and role with the digest.
+func (s *Setup) Lock() []byte {
+	var b []byte
+	for _, k := range s.Skills {
+		d := k.Scorer.Digests()
+		for _, role := range []string{"evaluate", "judge"} {
+			if d[role] != "" {
+				b = fmt.Appendf(b, "%s.%s %s\n", k.Name, role, d[role])
+			}
+		}
+	}
+	return b
+}
+
+// Model is an opened policy with weights.
+type Model struct {
+	Engine    *gorgonia.Engine
+	Tokenizer *bpe.Tokenizer
+	Chat      policy.Chat
+	Policy    policy.Policy
+	Dir       string
+}
+
+// OpenModel opens the policy folder that the configuration names, or dir if it is
+// not empty.
+func (s *Setup) OpenModel(dir string) (*Model, error) {
+	if dir == "" {
+		dir = s.Config.Policy.Path
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil {
+		return nil, diag.Errorf(diag.KindPolicy, "open policy", dir, "no policy there (%w); `valence sft` makes one", err)
+	}
+	tok, err := bpe.Load(dir)
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", dir, err)
+	}
+	return s.openModel(dir, tok)
+}
+
+func (s *Setup) openModel(dir string, tok *bpe.Tokenizer) (*Model, error) {
+	c, err := chat.New(tok)
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", dir, err)
+	}
+	e, err := gorgonia.Open(dir, gorgonia.Options{Threads: s.Config.Policy.Threads, MaxBatch: s.Concurrency()})
+	if err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", dir, err)
+	}
+	s.cleanup = append(s.cleanup, e.Close)
+	return &Model{Engine: e, Tokenizer: tok, Chat: c, Dir: dir, Policy: policy.NewSampled("gorgonia", e, c, policy.SampledOptions{MaxContext: s.Config.Policy.MaxContext})}, nil
+}
+
+// Expert plays the scripted expert of the sources that have one.
+func (s *Setup) Expert() (policy.Policy, error) {
+	if len(s.items) == 0 {
+		return nil, diag.Errorf(diag.KindConfig, "open expert", "", "no source of this configuration has a scripted expert; use a pocket source")
+	}
+	return pocket.NewExpert(s.items, s.Config.Run.Seed), nil
+}
+
+func pairs(m map[string]string) []sdk.Pair {
+	out := make([]sdk.Pair, 0, len(m))
+	for _, k := range sortedKeys(m) {
+		out = append(out, sdk.Pair{Key: k, Value: m[k]})
+	}
+	return out
+}
+
+// each calls f for 0 … n-1 on at most width goroutines and returns the first error.
+func each(ctx context.Context, n, width int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(width, n) {
+		wg.Go(func() {
+			for i := range next {
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+feed:
+	for i := range n {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// since is the time from t in seconds.
+func since(t time.Time) float64 { return time.Since(t).Seconds() }

@@ -1,0 +1,149 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/data/pocket"
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// buildTasks reads every source and asks each skill's builder for tasks.
+func (s *Setup) buildTasks(ctx context.Context) error {
+	for i := range s.Config.Sources {
+		src := &s.Config.Sources[i]
+		seed := s.Config.Run.Seed
+		if src.Seed != nil {
+			seed = *src.Seed
+		}
+		items, err := pocket.Generate(ctx, s.python, pocket.Options{Seed: seed, Count: src.Count, Split: src.Split, Shape: src.Shape})
+		if err != nil {
+			return err
+		}
+		s.items = append(s.items, items...)
+		for _, k := range s.Skills {
+			if len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name) {
+				continue
+			}
+			tasks, err := s.build(ctx, k, items, seed)
+			if err != nil {
+				return err
+			}
+			if src.Use == "train" || src.Use == "" && src.Split == "train" {
+				k.Train = append(k.Train, tasks...)
+			} else {
+				k.Eval[src.Split] = append(k.Eval[src.Split], tasks...)
+			}
+		}
+	}
+	for _, k := range s.Skills {
+		if k.Weight > 0 && len(k.Train) == 0 && s.trains() {
+			return diag.Errorf(diag.KindConfig, "build tasks", k.Name, "no source gives this skill a training task; add a [[source]] whose skills include it")
+		}
+		if n := s.Config.Eval.Tasks; n > 0 {
+			for split, ts := range k.Eval {
+				k.Eval[split] = ts[:min(n, len(ts))]
+			}
+		}
+	}
+	return nil
+}
+
+// trains says whether the configuration has training sources at all; one that
+// only measures needs none.
+func (s *Setup) trains() bool {
+	return slices.ContainsFunc(s.Config.Sources, func(src config.Source) bool {
+		return src.Use == "train" || src.Use == "" && src.Split == "train"
+	})
+}
+
+func (s *Setup) build(ctx context.Context, k *Skill, items []*pocket.Item, seed uint64) ([]*sdk.Task, error) {
+	template, err := s.template(k.Name)
+	if err != nil {
+		return nil, err
+	}
+	made := make([][]sdk.Task, len(items))
+	err = each(ctx, len(items), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
+		r := &items[i].Record
+		res, err := k.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r, Template: template, Config: k.Scorer.Config, Seed: seedOf(seed, "build", k.Name, r.ID)})
+		if err != nil {
+			return diag.Wrap(diag.KindPlugin, "build task", k.Name+"/"+r.ID, err)
+		}
+		made[i] = res.Tasks
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []*sdk.Task
+	for i := range made {
+		for j := range made[i] {
+			out = append(out, &made[i][j])
+		}
+	}
+	return out, nil
+}
+
+// template is what the builder is given: a form's name or a file's text.
+func (s *Setup) template(skill string) (string, error) {
+	t := s.Config.Rollout.Prompt
+	for _, k := range s.Config.Skills {
+		if k.Name == skill {
+			t = cmp.Or(k.Prompt, t)
+		}
+	}
+	for _, k := range s.Config.Suites {
+		if k.Name == skill {
+			t = cmp.Or(k.Prompt, t)
+		}
+	}
+	if t == "full" || t == "brief" {
+		return t, nil
+	}
+	b, err := os.ReadFile(t)
+	if err != nil {
+		return "", diag.Wrap(diag.KindConfig, "read prompt template", t, err)
+	}
+	if !strings.ContainsAny(string(b), "\n{") {
+		return string(b) + "\n", nil
+	}
+	return string(b), nil
+}
+
+// python runs a program of a generator in a sandbox.
+func (s *Setup) python(ctx context.Context, script string, stdin []byte) ([]byte, error) {
+	box, err := s.Driver.Create(ctx, sandbox.Spec{Name: "generate", Limits: sandbox.Limits{
+		Memory: 1 << 30, CPUs: 1, Output: 256 << 20, Command: 10 * time.Minute,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer box.Close()
+	r, err := box.Exec(ctx, sandbox.Command{Args: []string{"python3", "-I", "-S", "-c", script}, Stdin: stdin})
+	if err != nil {
+		return nil, err
+	}
+	if r.ExitCode != 0 || r.TimedOut || r.Truncated {
+		return nil, diag.Errorf(diag.KindSandbox, "run generator", "python3", "exit %d, timed out %t: %s", r.ExitCode, r.TimedOut, tail(r.Output))
+	}
+	return r.Output, nil
+}
+
+func tail(b []byte) string {
+	if len(b) > 500 {
+		b = b[len(b)-500:]
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
