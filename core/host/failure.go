@@ -2,16 +2,18 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/valence-rl/valence/core/host/wasm"
 )
 
-// printedLines is how many of the last lines that a plugin printed an error shows.
-const printedLines = 12
+// shownLines is how many of the first, and of the last, lines that a plugin printed
+// an error shows.
+const shownLines = 12
 
 // failed is a call without an answer, as it is shown: the cause, and below it the
-// end of what the plugin printed. Find the [wasm.Failure] with errors.As.
+// what the plugin printed. Find the [wasm.Failure] with errors.As.
 type failed struct {
 	*wasm.Failure
 	service error // of the host, which the plugin passed on; nil if it failed by itself
@@ -47,14 +49,15 @@ func (f *failed) Error() string {
 	default:
 		b.WriteString(f.Failure.Error())
 	}
+	if f.Printed == "" {
+		return b.String()
+	}
 	lines := strings.Split(strings.TrimRight(f.Printed, "\n"), "\n")
-	if n := len(lines) - printedLines; n > 0 {
-		lines = append([]string{"…"}, lines[n:]...)
+	if n := len(lines); n > 2*shownLines {
+		lines = slices.Concat(lines[:shownLines], []string{"…"}, lines[n-shownLines:])
 	}
 	for _, l := range lines {
-		if f.Printed != "" {
-			b.WriteString("\n  | " + l)
-		}
+		b.WriteString("\n  | " + l)
 	}
 	return b.String()
 }

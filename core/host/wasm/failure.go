@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ const (
 type Failure struct {
 	Reason   Reason
 	Starting bool   // it failed before the method was entered
-	Printed  string // the end of what the guest wrote to its standard output and error
+	Printed  string // what the guest wrote to its standard output and error: beginning and end
 	Err      error
 
 	// HostErr is the last error of the host's services in this call, Lastly tells
@@ -52,39 +51,48 @@ func (f *Failure) Error() string {
 // Unwrap gives the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failure classifies how the guest ended. The Reason of an error that the guest
-// returned in good order is the caller's to set.
+// guestError is the text of an error that the guest returned in good order.
+type guestError string
+
+func (e guestError) Error() string { return string(e) }
+
+// failure classifies how a call under ctx ended with err.
 func (i *instance) failure(ctx context.Context, err error) *Failure {
 	f := &Failure{
 		Reason: ReasonTrap, Printed: i.printed.String(), Err: err,
 		HostErr: i.failed, Lastly: i.failed != nil && i.lastly == i.failed, Waiting: i.inside,
 	}
 	var exit *sys.ExitError
-	exited := errors.As(err, &exit)
+	var returned guestError
 	var bad violation
+	exited, orderly := errors.As(err, &exit), errors.As(err, &returned)
+	line, died := fatal(f.Printed)
 	switch {
 	case errors.As(err, &bad):
 		f.Err = bad
-	case exited && ctx.Err() != nil:
+	case (exited || orderly) && ctx.Err() != nil:
 		f.Reason, f.Err = ReasonDeadline, context.Cause(ctx)
 		if errors.Is(ctx.Err(), context.Canceled) {
 			f.Reason = ReasonCancelled
 		}
-	case exited && exit.ExitCode() == sys.ExitCodeDeadlineExceeded:
-		f.Reason, f.Err = ReasonDeadline, fmt.Errorf("not ready after %v", initLimit)
+	case orderly:
+		f.Reason = ReasonError
+		if strings.HasPrefix(string(returned), "panic: ") {
+			f.Reason = ReasonPanic
+		}
+	case line == "stack overflow", strings.Contains(err.Error(), "stack overflow"),
+		i.memory.refused && strings.Contains(f.Printed, "runtime.copystack("): // Go ran out of memory for a larger stack
+		f.Reason, f.Err = ReasonStack, errors.New("stack overflow")
 	case i.memory.refused:
 		f.Reason, f.Err = ReasonMemory, fmt.Errorf("more than %d MiB of memory wanted", i.memory.limit>>20)
-	case strings.Contains(err.Error(), "stack overflow"), strings.Contains(f.Printed, "stack overflow"):
-		f.Reason, f.Err = ReasonStack, errors.New("stack overflow")
+	case died:
+		f.Err = fmt.Errorf("the plugin's runtime gave up: %s", line)
 	case exited:
 		f.Reason, f.Err = ReasonExit, fmt.Errorf("the plugin ended its program with status %d", exit.ExitCode())
-		if line, ok := fatal(f.Printed); ok {
-			f.Err = fmt.Errorf("the plugin's runtime gave up: %s", line)
-		}
 	default:
 		// What follows the first line is a trace without names.
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		f.Err = errors.New(line)
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		f.Err = errors.New(first)
 	}
 	return f
 }
@@ -101,5 +109,3 @@ func fatal(printed string) (string, bool) {
 	}
 	return "", false
 }
-
-func isPanic(out []byte) bool { return bytes.HasPrefix(out, []byte("panic: ")) }

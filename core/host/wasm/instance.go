@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,13 +15,15 @@ import (
 // initLimit is the longest that a guest's own start may take.
 const initLimit = time.Minute
 
+var errSlowStart = fmt.Errorf("not ready after %v", initLimit)
+
 // instance is one running guest and the call that it serves. It is used by one
 // goroutine at a time.
 type instance struct {
 	of      *Module
 	guest   api.Module
 	memory  linear
-	printed tail
+	printed printed
 	clock   clock
 	random  random
 
@@ -41,8 +42,7 @@ type instanceKey struct{}
 func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 	i = &instance{of: m, memory: linear{limit: m.memory}}
 	i.random.seed(m.digest)
-	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, initLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, initLimit, errSlowStart)
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
@@ -54,7 +54,7 @@ func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 		}
 		if err != nil {
 			i.close()
-			f := i.failure(caller, err)
+			f := i.failure(ctx, err)
 			f.Starting = true
 			i, err = nil, f
 		}
@@ -92,12 +92,7 @@ func (i *instance) call(ctx context.Context, method uint32, in []byte, serve Hos
 		return nil, i.failure(ctx, err)
 	}
 	if int32(stack[0]) != 0 {
-		f := i.failure(ctx, errors.New(string(i.out)))
-		f.Reason = ReasonError
-		if isPanic(i.out) {
-			f.Reason = ReasonPanic
-		}
-		return nil, f
+		return nil, i.failure(ctx, guestError(i.out))
 	}
 	return i.out, nil
 }
