@@ -222,7 +222,17 @@ func TestCancel(t *testing.T) {
 			b := newBuffer(t, buffer.Skill{Name: "a", Weight: 1, Tasks: tasks("a", 50)})
 			ctx, cancel := context.WithCancel(context.Background())
 			d := newDispatcher(t, Config{GroupsPerStep: 2, GroupSize: 2, MaxStaleness: staleness, Retries: 1}, Parts[int]{
-				Source: b, Version: p.version, Train: trainAll[int](&p),
+				Source: b, Version: p.version,
+				Train: func(ctx context.Context, step int, groups []Group[int]) (int, []buffer.Fate, error) {
+					time.Sleep(time.Hour) // an update that cannot be stopped
+					return trainAll[int](&p)(ctx, step, groups)
+				},
+				OnStep: func(r StepReport[int]) error {
+					if len(r.Errors) > 0 {
+						t.Errorf("step %d reports %v", r.Step, r.Errors)
+					}
+					return nil
+				},
 				Run: func(ctx context.Context, a Assignment) (int, error) {
 					if a.Step == 3 && a.Index == 1 {
 						cancel()

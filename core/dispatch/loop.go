@@ -112,13 +112,10 @@ func (l *loop[E]) fail(err error) {
 	}
 }
 
-// draw opens groups up to the bound. In synchronous mode a wave is drawn only
-// when the one before has ended, so that what ended is written down in dispatch
-// order before the source is asked again.
+// draw opens groups up to the bound. Held groups count: in synchronous mode
+// nothing is drawn before a whole wave has ended and been written down in
+// dispatch order.
 func (l *loop[E]) draw() {
-	if l.config.MaxStaleness == 0 && (len(l.open) > 0 || l.training != nil) {
-		return
-	}
 	for {
 		out := len(l.open) + len(l.held) + len(l.ready) + len(l.training)
 		if out >= (l.config.MaxStaleness+1)*l.config.GroupsPerStep || out >= (l.last-l.step+1)*l.config.GroupsPerStep {
