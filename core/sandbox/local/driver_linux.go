@@ -62,7 +62,11 @@ var _ sandbox.Driver = (*Driver)(nil)
 func New(o Options) (*Driver, error) {
 	const op = "start local sandboxes"
 	if o.Dir == "" {
-		return nil, diag.Errorf(diag.KindSandbox, op, "", "no directory is given")
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			cache = os.TempDir()
+		}
+		o.Dir = filepath.Join(cache, "valence", "sandboxes")
 	}
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // descriptors could be reached.
 const resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-func open(name string, flags int) (int, error) {
+func openAt(name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve})
 		if err == unix.EINTR || err == unix.EAGAIN { // the path changed during the resolution
@@ -35,7 +35,7 @@ func open(name string, flags int) (int, error) {
 
 // readFile reads a regular file of at most limit bytes.
 func readFile(name string, limit int64) ([]byte, error) {
-	fd, err := open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	fd, err := openAt(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func parent(name string, make bool) (dir int, base string, err error) {
 		return -1, "", &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
 	}
 	const flags = unix.O_PATH | unix.O_DIRECTORY
-	dir, err = open(up, flags)
+	dir, err = openAt(up, flags)
 	if !make || !errors.Is(err, fs.ErrNotExist) {
 		return dir, base, err
 	}
 	at, done := -1, "/"
 	defer func() { unix.Close(at) }()
-	if at, err = open("/", flags); err != nil {
+	if at, err = openAt("/", flags); err != nil {
 		return -1, "", err
 	}
 	for _, part := range strings.Split(strings.Trim(up, "/"), "/") {
@@ -127,7 +127,7 @@ func parent(name string, make bool) (dir int, base string, err error) {
 		if err := unix.Mkdirat(at, part, 0o755); err != nil && err != unix.EEXIST {
 			return -1, "", &fs.PathError{Op: "mkdir", Path: done, Err: err}
 		}
-		next, err := open(done, flags)
+		next, err := openAt(done, flags)
 		if err != nil {
 			return -1, "", err
 		}

@@ -179,7 +179,11 @@ func (d *decoder) changes() []sdk.Change {
 	}
 	v := make([]sdk.Change, 0, n)
 	for range n {
-		v = append(v, sdk.Change{Path: d.string(), Data: d.bytes(), Exec: d.bool(), Deleted: d.bool(), Symlink: d.string()})
+		c := sdk.Change{Path: d.string(), Data: d.bytes(), Exec: d.bool(), Deleted: d.bool(), Symlink: d.string()}
+		if len(c.Data) == 0 {
+			c.Data = nil
+		}
+		v = append(v, c)
 	}
 	return v
 }

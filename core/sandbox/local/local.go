@@ -27,7 +27,8 @@ import (
 type Options struct {
 	// Dir holds what sandboxes share while the driver lives, in a folder of the
 	// driver's own; it is made if need be. Folders of drivers whose process died
-	// are removed by the next driver with the same Dir. Required.
+	// are removed by the next driver with the same Dir. Default: valence/sandboxes
+	// in the user's cache directory, or in the temporary one without it.
 	Dir string
 	// Defaults stand in for limits that a Spec leaves zero; where they are zero
 	// too, sandbox.DefaultLimits do.

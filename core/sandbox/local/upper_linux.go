@@ -52,7 +52,7 @@ func (w *walk) diff(upper, lower int) error {
 		return err
 	}
 	defer low.Close()
-	return w.dir(up, low, "")
+	return w.dir(up, low, "", false)
 }
 
 func openDir(at int, name string) (*os.File, error) {
@@ -64,13 +64,14 @@ func openDir(at int, name string) (*os.File, error) {
 }
 
 // dir compares a directory of upper with the one that it lies over; low is nil
-// where there is none or where it does not show through.
-func (w *walk) dir(up, low *os.File, rel string) error {
+// where there is none. An opaque directory hides the lower one, and so does
+// everything in it.
+func (w *walk) dir(up, low *os.File, rel string, opaque bool) error {
 	seen := map[string]bool{}
-	opaque := isOpaque(up)
+	opaque = opaque || isOpaque(up)
 	err := each(up, func(name string) error {
 		seen[name] = true
-		return w.entry(up, low, name, path.Join(rel, name))
+		return w.entry(up, low, name, path.Join(rel, name), opaque)
 	})
 	if err != nil || !opaque || low == nil {
 		return err
@@ -84,7 +85,7 @@ func (w *walk) dir(up, low *os.File, rel string) error {
 	})
 }
 
-func (w *walk) entry(up, low *os.File, name, rel string) error {
+func (w *walk) entry(up, low *os.File, name, rel string, opaque bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(up.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err == unix.ENOENT {
 		return nil // removed meanwhile
@@ -97,7 +98,7 @@ func (w *walk) entry(up, low *os.File, name, rel string) error {
 	}
 	kind, before := st.Mode&unix.S_IFMT, was.Mode&unix.S_IFMT
 	if kind == unix.S_IFDIR {
-		return w.subdir(up, low, name, rel, before)
+		return w.subdir(up, low, name, rel, before, opaque)
 	}
 	// Where a directory was, all of its files are gone.
 	if before == unix.S_IFDIR {
@@ -127,7 +128,7 @@ func (w *walk) entry(up, low *os.File, name, rel string) error {
 	return nil
 }
 
-func (w *walk) subdir(up, low *os.File, name, rel string, before uint32) error {
+func (w *walk) subdir(up, low *os.File, name, rel string, before uint32, opaque bool) error {
 	sub, err := openDir(int(up.Fd()), name)
 	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP {
 		return nil // replaced meanwhile
@@ -148,7 +149,7 @@ func (w *walk) subdir(up, low *os.File, name, rel string, before uint32) error {
 			return err
 		}
 	}
-	return w.dir(sub, below, rel)
+	return w.dir(sub, below, rel, opaque)
 }
 
 // file adds a regular file unless it equals what was there.

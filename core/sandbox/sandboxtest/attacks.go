@@ -1,0 +1,219 @@
+package sandboxtest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+// attack runs the attacker inside and gives its report.
+func (s *suite) attack(b sandbox.Sandbox, args ...string) string {
+	s.Helper()
+	r := s.run(b, sandbox.Command{Args: append([]string{"./" + attackerName}, args...)})
+	if r.ExitCode != 0 {
+		s.Fatalf("%v ended with code %d: %s", args, r.ExitCode, clip(r.Output))
+	}
+	return string(r.Output)
+}
+
+func network(s *suite) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer tcp.Close()
+	name := "@sandboxtest-" + rand.Text()
+	abstract, err := net.Listen("unix", name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer abstract.Close()
+	// The listeners must work, or their silence proves nothing.
+	for _, l := range []net.Listener{tcp, abstract} {
+		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
+		if err != nil {
+			s.Fatal(err)
+		}
+		c.Close()
+	}
+	b := s.armed(sandbox.Limits{})
+	for _, to := range [][2]string{{"tcp", tcp.Addr().String()}, {"unix", name}, {"tcp", "1.1.1.1:53"}, {"udp", "1.1.1.1:53"}, {"tcp", "[2606:4700:4700::1111]:53"}} {
+		if out := s.attack(b, "dial", to[0], to[1]); !strings.HasPrefix(out, "refused") {
+			s.Errorf("%v: %s", to, out)
+		}
+	}
+	if out := s.attack(b, "families"); out != "inet inet6 netlink unix \n" {
+		s.Errorf("families of sockets: %q", out)
+	}
+	if out := s.attack(b, "loopback"); out != "ok\n" {
+		s.Errorf("the sandbox's own loopback: %q", out)
+	}
+	if out := s.shell(b, "ls /sys/class/net 2>/dev/null; tail -n +3 /proc/net/dev | cut -d: -f1"); strings.TrimSpace(out) != "lo" {
+		s.Errorf("interfaces: %q", out)
+	}
+}
+
+func secrets(s *suite) {
+	token := "sandboxtest-" + rand.Text()
+	s.Setenv("SANDBOXTEST_TOKEN", token)
+	b := s.armed(sandbox.Limits{})
+	out := s.shell(b, "env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/1/cmdline; cat /proc/*/environ 2>/dev/null; hostname; true")
+	if strings.Contains(out, token) {
+		s.Error("the host's environment is visible")
+	}
+	if host, err := os.Hostname(); err == nil && host != "sandbox" && strings.Contains(out, host+"\n") {
+		s.Errorf("the host's name is visible")
+	}
+	own := strings.TrimSpace(s.shell(b, "ls -d /proc/[0-9]* | wc -l"))
+	if len(own) > 1 {
+		s.Errorf("%s processes are visible", own)
+	}
+}
+
+func descriptors(s *suite) {
+	// Descriptors without the close-on-exec flag, as a library or a shell leaves them.
+	f, err := os.Open(s.TempDir())
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	for range 3 {
+		fd, err := syscall.Dup(int(f.Fd()))
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer syscall.Close(fd)
+	}
+	if out := s.attack(s.armed(sandbox.Limits{}), "descriptors"); out != "0 1 2 \n" {
+		s.Errorf("open in a command: %s", out)
+	}
+}
+
+func kernel(s *suite) {
+	b := s.armed(sandbox.Limits{})
+	if out := s.attack(b, "calls"); out != "\n" {
+		s.Errorf("these system calls were let through: %s", out)
+	}
+	if out := s.attack(b, "writable", "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sys/net/ipv4/ip_forward",
+		"/dev/kmsg", "/dev/mem", "/sys/kernel/uevent_helper", "/proc/1/exe", "/proc/1/mem", "/usr/bin/env", "/etc/ld.so.cache"); out != "\n" {
+		s.Errorf("these could be opened for writing: %s", out)
+	}
+	r := s.run(b, sandbox.Command{Shell: `kill -9 1; kill -STOP 1; grep NoNewPrivs /proc/self/status; mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk; mount -t tmpfs x /mnt; unshare -r true; chroot / true; kill -9 1; echo end`})
+	if !strings.Contains(string(r.Output), "NoNewPrivs:\t1") || !strings.HasSuffix(string(r.Output), "end\n") {
+		s.Errorf("got %s", clip(r.Output))
+	}
+	s.alive(b)
+	if out := s.shell(b, "cat /proc/cmdline | wc -c; ls -A /sys | wc -l"); out != "0\n0\n" {
+		s.Errorf("the host's kernel is visible: %q", out)
+	}
+}
+
+// hostFiles: nothing but the tool chain is there.
+func hostFiles(s *suite) {
+	dir := s.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o644); err != nil {
+		s.Fatal(err)
+	}
+	work, err := os.Getwd()
+	if err != nil {
+		s.Fatal(err)
+	}
+	b := s.plain()
+	for _, p := range []string{dir, work, "/etc/shadow", "/var/log", "/var/lib", "/boot", "/run", "/mnt/x", "/etc/ssh", "/etc/hostname.host"} {
+		if r := s.run(b, sandbox.Command{Args: []string{"ls", p}}); r.ExitCode == 0 {
+			s.Errorf("%s is visible: %s", p, clip(r.Output))
+		}
+	}
+	if out := s.shell(b, "ls -A /home /root/.ssh 2>/dev/null; ls -A /tmp; true"); strings.TrimSpace(out) != "" {
+		s.Errorf("found %s", out)
+	}
+	if out := s.shell(b, "cat /proc/self/mountinfo"); strings.Contains(out, dir) || strings.Contains(out, work) {
+		s.Errorf("the host's paths are visible: %s", out)
+	}
+	if r := s.run(b, sandbox.Command{Shell: "touch /usr/x"}); r.ExitCode == 0 {
+		s.Error("the tool chain can be written")
+	}
+}
+
+func processes(s *suite) {
+	if !s.enforced("pids") {
+		return
+	}
+	const most = 60
+	b := s.make(sandbox.Spec{Limits: sandbox.Limits{Pids: most}})
+	// A shell that fails to fork ends or retries; both ways it says how far it came.
+	r := s.run(b, sandbox.Command{Args: []string{"/bin/sh", "-c", "i=0; while [ $i -lt 600 ]; do sleep 100005 & i=$((i+1)); echo $i; done"}, Timeout: 10 * time.Second})
+	started := 0
+	for _, l := range strings.Split(string(r.Output), "\n") {
+		var n int
+		if _, err := fmt.Sscan(l, &n); err == nil {
+			started = max(started, n)
+		}
+	}
+	if started < most/2 || started > most+20 {
+		s.Errorf("%d processes were started at a limit of %d: %s", started, most, clip(r.Output))
+	}
+	// While nothing more can be started, a command fails like a command, and files work.
+	for range 5 {
+		s.run(b, sandbox.Command{Shell: "true; true"})
+	}
+	s.write(b)
+	if _, err := b.Read(s.ctx, "/etc/passwd", 0); err != nil {
+		s.Errorf("read: %v", err)
+	}
+	// A deadline clears everything.
+	s.run(b, sandbox.Command{Args: []string{"sleep", "100005"}, Timeout: 100 * time.Millisecond})
+	s.run(b, sandbox.Command{Shell: ":(){ :|:& };:", Timeout: 2 * time.Second})
+	s.run(b, sandbox.Command{Args: []string{"sleep", "100005"}, Timeout: 100 * time.Millisecond})
+	s.until("a command can be started again", func() bool {
+		r, err := b.Exec(s.ctx, sandbox.Command{Shell: "echo alive; true", Timeout: 100 * time.Millisecond})
+		return err == nil && string(r.Output) == "alive\n"
+	})
+}
+
+func memory(s *suite) {
+	if !s.enforced("memory") {
+		return
+	}
+	b := s.armed(sandbox.Limits{Memory: 256 << 20, Disk: 64 << 20})
+	r := s.run(b, sandbox.Command{Args: []string{"./" + attackerName, "memory", "600"}})
+	if r.ExitCode != 137 || strings.Contains(string(r.Output), "got") {
+		s.Errorf("600 MB at 256: code %d, %s", r.ExitCode, clip(r.Output))
+	}
+	s.alive(b)
+	if out := s.attack(b, "memory", "60"); out != "got 60\n" {
+		s.Errorf("60 MB at 256: %s", out)
+	}
+	// Many small processes, each smaller than the sandbox's own first one would
+	// have to be for the kernel to choose them.
+	s.run(b, sandbox.Command{Shell: "for i in $(seq 25); do (head -c 25000000 /dev/zero | tail -c 25000000 | sleep 2) & done; wait", Timeout: 20 * time.Second})
+	s.alive(b)
+	s.run(b, sandbox.Command{Shell: "for i in $(seq 40); do (head -c 9000000 /dev/zero | tail -c 9000000 | sleep 2) & done; wait", Timeout: 20 * time.Second})
+	s.alive(b)
+}
+
+func disk(s *suite) {
+	if !s.enforced("disk") {
+		return
+	}
+	b := s.make(sandbox.Spec{Limits: sandbox.Limits{Disk: 32 << 20}})
+	for _, place := range []string{"/workspace/fill", "/tmp/fill", "/dev/shm/fill", "/var/tmp/fill", "/fill"} {
+		r := s.run(b, sandbox.Command{Args: []string{"dd", "if=/dev/zero", "of=" + place, "bs=1M", "count=100"}})
+		if r.ExitCode == 0 {
+			s.Errorf("100 MB at 32 in %s", place)
+		}
+		s.alive(b)
+		s.shell(b, "rm "+place)
+	}
+	if r := s.run(b, sandbox.Command{Shell: "mkdir many; cd many; for d in $(seq 100); do mkdir $d; (cd $d; seq 1000 | xargs touch) || exit 1; done"}); r.ExitCode == 0 {
+		s.Error("100,000 empty files on a small disk")
+	}
+	s.alive(b)
+}
