@@ -96,7 +96,13 @@ func pythonFunctions(source string, d *FileDiff) []string {
 func enclosing(lines []string, at int, text string, there bool) string {
 	name, depth := "", indent(text)
 	function := false
-	if n, ok := pythonDefinition(text); ok && there {
+	defines := func(name string) bool {
+		return slices.ContainsFunc(lines, func(l string) bool {
+			n, ok := pythonDefinition(l)
+			return ok && n == name && indent(l) == depth
+		})
+	}
+	if n, ok := pythonDefinition(text); ok && (there || defines(n)) {
 		name, function = n, true
 	}
 	for i := at - 1; i >= 0 && depth > 0; i-- {

@@ -107,8 +107,7 @@ func parsePytest(log string) Results {
 		line = strings.TrimRight(line, "\r ")
 		word, rest, _ := strings.Cut(line, " ")
 		if s, ok := pytestStatus(word); ok && strings.Contains(rest, "::") { // -rA: STATUS id - message
-			id, _, _ := strings.Cut(rest, " - ")
-			r.add(strings.TrimSpace(id), s)
+			r.add(pytestID(rest), s)
 			continue
 		}
 		if !strings.Contains(line, "::") {
@@ -125,6 +124,18 @@ func parsePytest(log string) Results {
 		}
 	}
 	return r
+}
+
+// pytestID takes the message off an id; a parameter may look like the start of one.
+func pytestID(s string) string {
+	from := 0
+	if i := strings.IndexByte(s, '['); i >= 0 && i < strings.Index(s, " - ") {
+		from = max(0, strings.Index(s, "] - "))
+	}
+	if i := strings.Index(s[from:], " - "); i >= 0 {
+		s = s[:from+i]
+	}
+	return strings.TrimSpace(s)
 }
 
 func pytestStatus(s string) (Status, bool) {
