@@ -102,7 +102,12 @@ func Resolve(ctx context.Context, ref string, o Options) (*Module, error) {
 	} else {
 		m, err = fromFile(path, ref)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, diag.Wrap(diag.KindInterrupted, "resolve plugin", ref, context.Cause(ctx))
+	case diag.KindOf(err) != diag.KindUnknown:
+		return nil, err // a diagnostic says it all
+	case err != nil:
 		return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
 	}
 	m.Ref, m.Digest = ref, Digest(m.Wasm)
