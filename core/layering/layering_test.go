@@ -30,7 +30,8 @@ var leaves = map[string][]string{
 	"core/eval":            {"core/journal"},
 	"core/config":          {"core/grpo"},
 	"core/dispatch":        {"core/buffer"},
-	"core/host":            {"registry"},
+	"core/host":            {"registry", "core/host/wasm"},
+	"core/host/wasm":       nil,
 	"core/data/pocket":     {"core/policy", "core/patch"},
 	"core/report":          {"core/journal", "core/eval", "core/atif", "core/config"},
 }
