@@ -146,13 +146,13 @@ func (p *Plugin) negotiate(ctx context.Context) error {
 		differs("ABI is", fmt.Sprintf("skill_v%d", d.ABI), fmt.Sprintf("skill_v%d", m.ABI), "rebuild the plugin with the SDK of this build")
 	}
 	if d.Name != m.Name {
-		differs("name is", fmt.Sprintf("%q", d.Name), fmt.Sprintf("%q", m.Name), "make Describe and plugin.toml agree")
+		differs("name is", fmt.Sprintf("%.80q", d.Name), fmt.Sprintf("%q", m.Name), "make Describe and plugin.toml agree")
 	}
 	if d.Version != m.Version {
-		differs("version is", fmt.Sprintf("%q", d.Version), fmt.Sprintf("%q", m.Version), "make Describe and plugin.toml agree, and rebuild the plugin")
+		differs("version is", fmt.Sprintf("%.80q", d.Version), fmt.Sprintf("%q", m.Version), "make Describe and plugin.toml agree, and rebuild the plugin")
 	}
 	if has, want := sorted(d.Roles), sorted(m.Roles); !slices.Equal(has, want) {
-		differs("roles are", list(has), list(want), "name in plugin.toml the roles whose methods the skill has")
+		differs("roles are", fmt.Sprintf("%.80s", list(has)), list(want), "name in plugin.toml the roles whose methods the skill has")
 	}
 	return l.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -14,6 +15,9 @@ import (
 
 // initLimit is the longest that a guest's own start may take.
 const initLimit = time.Minute
+
+// maxError is how much of an error's text is kept, in bytes.
+const maxError = 16 << 10
 
 var errSlowStart = fmt.Errorf("not ready after %v", initLimit)
 
@@ -92,7 +96,7 @@ func (i *instance) call(ctx context.Context, method uint32, in []byte, serve Hos
 		return nil, i.failure(ctx, err)
 	}
 	if int32(stack[0]) != 0 {
-		return nil, i.failure(ctx, guestError(i.out))
+		return nil, i.failure(ctx, guestError(strings.ToValidUTF8(string(i.out[:min(len(i.out), maxError)]), "\uFFFD")))
 	}
 	return i.out, nil
 }
