@@ -56,8 +56,14 @@ func (s Shape) Attend(out []float32, stride int, q Queries, kv KV, p []float32, 
 		n := min(simd.TileRows, q.N-i)
 		pages := (q.Pos+(i+n-1)*q.Step)/Page + 1
 		rows := p[i*ldp:]
+		few := n <= simd.StreamRows // then keys and values come from memory
 		for j := range pages {
-			simd.Tile(n, hd, q.Data[i*q.Stride:], q.Stride, 1, kv.keys(s, j), Page, rows[j*Page:], ldp, true)
+			keys := kv.keys(s, j)
+			if few {
+				simd.Stream(n, hd, q.Data[i*q.Stride:], q.Stride, 1, keys, Page, rows[j*Page:], ldp, true, kv.keys(s, min(j+1, pages-1)))
+			} else {
+				simd.Tile(n, hd, q.Data[i*q.Stride:], q.Stride, 1, keys, Page, rows[j*Page:], ldp, true)
+			}
 		}
 		for r := range n {
 			softmax(rows[r*ldp:r*ldp+pages*Page], q.Pos+(i+r)*q.Step+1)
@@ -69,7 +75,12 @@ func (s Shape) Attend(out []float32, stride int, q Queries, kv KV, p []float32, 
 				o, ld = narrow[:], Page
 			}
 			for j := range pages {
-				simd.Tile(n, Page, rows[j*Page:], ldp, 1, kv.values(s, j)[c:], vs, o, ld, j == 0)
+				values := kv.values(s, j)[c:]
+				if few {
+					simd.Stream(n, Page, rows[j*Page:], ldp, 1, values, vs, o, ld, j == 0, kv.values(s, min(j+1, pages-1))[c:])
+				} else {
+					simd.Tile(n, Page, rows[j*Page:], ldp, 1, values, vs, o, ld, j == 0)
+				}
 			}
 			if hd-c < Page {
 				for r := range n {

@@ -6,6 +6,9 @@ package simd
 func tileAVX512(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool)
 
 //go:noescape
+func streamAVX512(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool, next *float32)
+
+//go:noescape
 func dotAVX512(x *float32, y *float32, n int) (ret float32)
 
 //go:noescape
@@ -46,6 +49,9 @@ func adamAVX512(p *float32, w *float32, m *float32, v *float32, k *float32, n in
 
 //go:noescape
 func tileAVX2(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool)
+
+//go:noescape
+func streamAVX2(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool, next *float32)
 
 //go:noescape
 func dotAVX2(x *float32, y *float32, n int) (ret float32)

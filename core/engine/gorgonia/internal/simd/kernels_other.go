@@ -10,6 +10,10 @@ func tileAVX512(m int, k int, a *float32, ars int, aks int, b *float32, bks int,
 	panic("simd: no assembly on this processor")
 }
 
+func streamAVX512(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool, next *float32) {
+	panic("simd: no assembly on this processor")
+}
+
 func dotAVX512(x *float32, y *float32, n int) (ret float32) {
 	panic("simd: no assembly on this processor")
 }
@@ -61,6 +65,10 @@ func adamAVX512(p *float32, w *float32, m *float32, v *float32, k *float32, n in
 }
 
 func tileAVX2(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool) {
+	panic("simd: no assembly on this processor")
+}
+
+func streamAVX2(m int, k int, a *float32, ars int, aks int, b *float32, bks int, c *float32, ldc int, fresh bool, next *float32) {
 	panic("simd: no assembly on this processor")
 }
 

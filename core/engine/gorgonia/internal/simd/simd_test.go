@@ -80,6 +80,15 @@ func TestTileOrder(t *testing.T) {
 		whole := make([]float32, 12*32)
 		Tile(12, k, a, k, 1, b, 32, whole, 32, true)
 		for i := range 12 {
+			if i+StreamRows <= 12 {
+				s := make([]float32, StreamRows*32)
+				Stream(StreamRows, k, a[i*k:], k, 1, b, 32, s, 32, true, b)
+				for j := range s {
+					if s[j] != whole[i*32+j] {
+						t.Fatalf("rows from %d, element %d: streamed %g, tiled %g", i, j, s[j], whole[i*32+j])
+					}
+				}
+			}
 			c := make([]float32, 32)
 			Tile(1, 30, a[i*k:], k, 1, b, 32, c, 32, true)
 			Tile(1, k-30, a[i*k+30:], k, 1, b[30*32:], 32, c, 32, false)

@@ -37,6 +37,26 @@ func Tile(m, k int, a []float32, ars, aks int, b []float32, bks int, c []float32
 	}
 }
 
+// StreamRows is the most rows of a [Stream].
+const StreamRows = 4
+
+// Stream is [Tile] for m ≤ StreamRows with a B that comes from memory: meanwhile it
+// asks for next, k rows laid out as b's, which is read soon after.
+func Stream(m, k int, a []float32, ars, aks int, b []float32, bks int, c []float32, ldc int, fresh bool, next []float32) {
+	if m == 0 || k == 0 || level == Portable {
+		Tile(m, k, a, ars, aks, b, bks, c, ldc, fresh)
+		return
+	}
+	_ = c[:(m-1)*ldc+TileCols] // panics where the assembly would write outside
+	_, _, _ = a[(m-1)*ars+(k-1)*aks], b[(k-1)*bks+TileCols-1], next[(k-1)*bks+TileCols-1]
+	if level == AVX512 {
+		streamAVX512(m, k, &a[0], 4*ars, 4*aks, &b[0], 4*bks, &c[0], 4*ldc, fresh, &next[0])
+		return
+	}
+	streamAVX2(m, k, &a[0], 4*ars, 4*aks, &b[0], 4*bks, &c[0], 4*ldc, fresh, &next[0])
+	streamAVX2(m, k, &a[0], 4*ars, 4*aks, &b[16], 4*bks, &c[16], 4*ldc, fresh, &next[16])
+}
+
 func tilePortable(m, k int, a []float32, ars, aks int, b []float32, bks int, c []float32, ldc int, fresh bool) {
 	for i := range m {
 		row := c[i*ldc : i*ldc+TileCols]

@@ -21,7 +21,7 @@ func main() {
 	writeConstants(&text)
 	var decls []signature
 	for _, wide := range []bool{true, false} {
-		decls = append(decls, writeTile(&text, wide))
+		decls = append(decls, writeTile(&text, wide, false), writeTile(&text, wide, true))
 		for _, k := range vectorKernels {
 			decls = append(decls, writeVector(&text, wide, k))
 		}

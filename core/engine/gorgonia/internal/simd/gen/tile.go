@@ -12,13 +12,21 @@ import (
 //
 // Strides are in bytes. A is read in place through a row and a k stride, so that
 // A and its transpose need no packing.
-func writeTile(w *bytes.Buffer, wide bool) signature {
+//
+// A streaming tile has up to 4 rows and prefetches the rows of the next B, laid out
+// as this one, while it reads its own: few rows wait for memory, not for arithmetic.
+func writeTile(w *bytes.Buffer, wide, streaming bool) signature {
 	s := signature{name: "tile" + suffix(wide), args: []arg{
 		{"m", "int"}, {"k", "int"}, {"a", "*float32"}, {"ars", "int"}, {"aks", "int"},
 		{"b", "*float32"}, {"bks", "int"}, {"c", "*float32"}, {"ldc", "int"}, {"fresh", "bool"}}}
 	rows, reg, width := 6, "Y", 32
 	if wide {
 		rows, reg, width = 12, "Z", 64
+	}
+	if streaming {
+		rows = 4
+		s.name = "stream" + suffix(wide)
+		s.args = append(s.args, arg{"next", "*float32"})
 	}
 	first := 4 // of the accumulators
 	acc := func(r, v int) string { return fmt.Sprintf("%s%d", reg, first+2*r+v) }
@@ -34,10 +42,14 @@ func writeTile(w *bytes.Buffer, wide bool) signature {
 	p("MOVQ %s, BX", s.ref("bks"))
 	p("MOVQ %s, DX", s.ref("c"))
 	p("LEAQ (R8)(R8*2), R9") // 3, 5, 7, 9 and 11 row strides
-	p("LEAQ (R8)(R8*4), R10")
-	p("LEAQ (R9)(R8*4), R11")
-	p("LEAQ (R8)(R8*8), R12")
-	p("LEAQ (R9)(R8*8), R13")
+	if streaming {
+		p("MOVQ %s, R10", s.ref("next"))
+	} else {
+		p("LEAQ (R8)(R8*4), R10")
+		p("LEAQ (R9)(R8*4), R11")
+		p("LEAQ (R8)(R8*8), R12")
+		p("LEAQ (R9)(R8*8), R13")
+	}
 	address := []string{"(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)", "(SI)(R8*4)", "(SI)(R10*1)",
 		"(SI)(R9*2)", "(SI)(R11*1)", "(SI)(R8*8)", "(SI)(R12*1)", "(SI)(R10*2)", "(SI)(R13*1)"}
 	for m := rows; m > 1; m-- {
@@ -82,6 +94,13 @@ func writeTile(w *bytes.Buffer, wide bool) signature {
 			p("VBROADCASTSS %s, %s", address[r], t)
 			p("VFMADD231PS %s0, %s, %s", reg, t, acc(r, 0))
 			p("VFMADD231PS %s1, %s, %s", reg, t, acc(r, 1))
+		}
+		if streaming {
+			p("PREFETCHT0 (R10)")
+			if wide {
+				p("PREFETCHT0 64(R10)")
+			}
+			p("ADDQ BX, R10")
 		}
 		p("ADDQ AX, SI")
 		p("ADDQ BX, DI")
