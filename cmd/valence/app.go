@@ -38,8 +38,8 @@ type app struct {
 	claimed  atomic.Bool   // a verb answers to draining
 }
 
-// run is the whole program; it gives the exit code.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// execute is the whole program; it gives the exit code.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, draining: make(chan struct{})}
 	a.out = &printer{app: a}
 	ctx, stop := a.signals(context.Background())

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -105,29 +105,15 @@ func checkGo(ctx context.Context) check {
 	return c
 }
 
-var pythonVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
-
-// checkPython looks for the interpreter that runs Python tasks.
-func checkPython(ctx context.Context) check {
-	c := check{Name: "python3", Kind: diag.KindSandbox, Remedy: "install Python 3.8 or newer so that python3 is on PATH, e.g. apt-get install python3"}
-	out, err := exec.CommandContext(ctx, "python3", "-I", "-S", "-c", "import sys; print('%d.%d.%d %s' % (sys.version_info[:3] + (sys.executable,)))").Output()
-	if err != nil {
-		c.Status, c.Detail = statusFail, "python3 does not run: "+err.Error()
-		return c
+// explain takes summary and remedy from a diagnostic.
+func (c check) explain(err error) check {
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		c.Detail = d.Summary
+		if d.Hint != "" {
+			c.Remedy = d.Hint
+		}
 	}
-	v := strings.TrimSpace(string(out))
-	m := pythonVersion.FindStringSubmatch(v)
-	if m == nil {
-		c.Status, c.Detail = statusFail, fmt.Sprintf("python3 answers %q", v)
-		return c
-	}
-	major, _ := strconv.Atoi(m[1])
-	minor, _ := strconv.Atoi(m[2])
-	if major != 3 || minor < 8 {
-		c.Status, c.Detail = statusFail, "too old: "+v
-		return c
-	}
-	c.Status, c.Detail, c.Remedy = statusOK, v, ""
 	return c
 }
 

@@ -2,22 +2,46 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
-	"syscall"
+	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox/local"
 )
 
-// checkSandbox tries the namespaces that a sandbox consists of.
-func checkSandbox(ctx context.Context) check {
-	c := check{Name: "sandbox", Kind: diag.KindSandbox}
-	cmd := exec.CommandContext(ctx, "true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
-	if err := cmd.Run(); err != nil {
-		c.Status, c.Detail = statusFail, "namespaces are refused: "+err.Error()
-		c.Remedy = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), or run as root"
+// checkPython looks for the interpreter that runs Python tasks, where sandboxes
+// will look for it.
+func checkPython(ctx context.Context) check {
+	c := check{Name: "python3", Kind: diag.KindSandbox}
+	program, err := local.Python()
+	if err != nil {
+		c.Status, c.Detail, c.Remedy = statusFail, err.Error(), "install Python 3.8 or newer so that python3 is on PATH, e.g. apt-get install python3"
+		return c.explain(err)
+	}
+	out, err := exec.CommandContext(ctx, program, "-I", "-S", "-c", "import platform; print(platform.python_version())").Output()
+	if err != nil {
+		c.Status, c.Detail, c.Remedy = statusFail, program+" does not run: "+err.Error(), "reinstall Python"
 		return c
 	}
-	c.Status, c.Detail = statusOK, "user, mount, pid, net, ipc and uts namespaces"
+	c.Status, c.Detail = statusOK, strings.TrimSpace(string(out))+" at "+program
+	return c
+}
+
+// checkSandbox makes a sandbox and reports what separates it from this machine.
+func checkSandbox(context.Context) check {
+	c := check{Name: "sandbox", Kind: diag.KindSandbox}
+	d, err := local.New(local.Options{})
+	if err != nil {
+		c.Status, c.Detail = statusFail, err.Error()
+		return c.explain(err)
+	}
+	defer d.Close()
+	i := d.Isolation()
+	c.Status, c.Detail = statusOK, fmt.Sprintf("%s: %s; limits on %s", i.Driver, i.Level, strings.Join(i.Limits, ", "))
+	if len(i.Missing) > 0 {
+		c.Status = statusWarn
+		c.Remedy = "not enforced: " + strings.Join(i.Missing, "; ")
+	}
 	return c
 }

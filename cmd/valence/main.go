@@ -6,8 +6,13 @@
 // unreachable, 130 interrupted with a checkpoint saved.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/valence-rl/valence/core/sandbox/local"
+)
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	local.Init()
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/valence-rl/valence/core/sandbox/local"
 )
 
 func TestMain(m *testing.M) {
+	local.Init()
 	testscript.Main(m, map[string]func(){"valence": main})
 }
 
@@ -19,10 +23,23 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			for _, dir := range filepath.SplitList(e.Getenv("PATH")) {
+				if p := filepath.Join(dir, "valence"); fileExists(p) {
+					e.Setenv("VALENCE", p) // for scripts that change PATH
+				}
+			}
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},
 	})
+}
+
+func fileExists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
 }
 
 // exits runs a command and compares its exit code: exits 10 valence config check.
