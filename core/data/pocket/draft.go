@@ -12,10 +12,14 @@ type world struct {
 	Options
 	families []*family // what may stand in a package
 	breaking []*family // what may be broken
+
+	// Of families without constants, the split's functions without a compound
+	// name: few, or none.
+	plain map[*family][]function
 }
 
 func newWorld(o Options) (*world, error) {
-	w := &world{Options: o}
+	w := &world{Options: o, plain: map[*family][]function{}}
 	for i := range specs {
 		f, err := newFamily(&specs[i])
 		if err != nil {
@@ -23,6 +27,7 @@ func newWorld(o Options) (*world, error) {
 		}
 		if o.Split == SplitUnseen || !f.unseen {
 			w.families = append(w.families, f)
+			w.plain[f] = w.plainFunctions(f)
 		}
 		if f.unseen == (o.Split == SplitUnseen) {
 			w.breaking = append(w.breaking, f)
@@ -72,7 +77,7 @@ func (w *world) draw(n, attempt int) *draft {
 	if w.Shape == ShapeModule {
 		r.modules = []string{pick(d, moduleNames)}
 		r.bugs = []*part{w.add(r, 0, w.breaking, compound)}
-		if d.percent(30) {
+		if d.percent(20) {
 			w.add(r, 0, brief(w.families), d.percent(50))
 			if d.percent(50) {
 				slices.Reverse(r.parts)
@@ -124,12 +129,12 @@ func (w *world) draw(n, attempt int) *draft {
 	return r
 }
 
-// brief keeps the families with bodies of one or two lines, so that a second
-// function leaves a module small.
+// brief keeps the families with bodies of one line, so that a second function
+// leaves a module small.
 func brief(from []*family) []*family {
 	var out []*family
 	for _, f := range from {
-		if len(f.body) <= 2 {
+		if len(f.body) == 1 {
 			out = append(out, f)
 		}
 	}
@@ -153,17 +158,43 @@ func (w *world) add(r *draft, module int, from []*family, compound bool) *part {
 	}
 }
 
-// instance draws a function of the split. Without a compound name some families
-// have none for eval: nil.
+func (w *world) plainFunctions(f *family) []function {
+	if len(f.consts) > 0 {
+		return nil
+	}
+	var out []function
+	for _, name := range f.names {
+		for r := range f.renames {
+			if fn := (function{family: f, name: name, rename: r}); w.holds(&fn) {
+				out = append(out, fn)
+			}
+		}
+	}
+	return out
+}
+
+// holds says whether a function belongs to the split.
+func (w *world) holds(fn *function) bool { return fn.heldOut() == (w.Split != SplitTrain) }
+
+// instance draws a function of the split; nil if there is none without a compound
+// name.
 func (w *world) instance(d *dice, f *family, compound bool) *function {
+	const (
+		variants      = 32 // sets of calls of a family without constants
+		variantsConst = 2  // of each choice of constants
+	)
+	if !compound && len(f.consts) == 0 {
+		if len(w.plain[f]) == 0 {
+			return nil
+		}
+		fn := pick(d, w.plain[f])
+		fn.variant = d.below(variants)
+		return &fn
+	}
 	for range 60 {
 		fn := &function{family: f, name: pick(d, f.names), rename: d.below(len(f.renames))}
 		if compound {
 			fn.name = pick(d, syllables) + "_" + pick(d, syllables)
-		}
-		variants := 2
-		if len(f.consts) == 0 {
-			variants = 32
 		}
 		for _, c := range f.consts {
 			if len(c.choices) > 0 {
@@ -173,7 +204,10 @@ func (w *world) instance(d *dice, f *family, compound bool) *function {
 			}
 		}
 		fn.variant = d.below(variants)
-		if fn.heldOut() == (w.Split != SplitTrain) {
+		if len(f.consts) > 0 {
+			fn.variant %= variantsConst
+		}
+		if w.holds(fn) {
 			return fn
 		}
 	}

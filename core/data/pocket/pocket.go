@@ -87,7 +87,7 @@ type Case struct {
 // and batches large.
 const window = 2048
 
-// maxAttempts bounds the redraws of one record; some ten occur in practice.
+// maxAttempts bounds the redraws of one record; a handful occur in practice.
 const maxAttempts = 1000
 
 // Generate makes the records. They depend on o alone, not on how run batches or
