@@ -52,6 +52,9 @@ func (skill) Build(_ context.Context, _ sdk.Host, r *sdk.BuildRequest) (*sdk.Bui
 	if err != nil {
 		return grade.Skip("the candidate: %v", err), nil
 	}
+	if len(diffs) == 0 {
+		return grade.Skip("the candidate changes no file"), nil
+	}
 	code := c.Patch
 	if r.Template == "brief" {
 		code = short(diffs)

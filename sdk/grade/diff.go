@@ -93,12 +93,12 @@ func (p *diffParser) next() {
 		p.files = append(p.files, FileDiff{Old: old, New: new})
 		p.named = false
 	case strings.HasPrefix(line, "--- ") && p.at+1 < len(p.lines) && strings.HasPrefix(p.lines[p.at+1], "+++ "):
-		if !git {
+		old := diffPath(line[4:], "a/")
+		new := diffPath(strings.TrimRight(p.lines[p.at+1], "\r\n")[4:], "b/")
+		if !git || !agree(old, f.Old) || !agree(new, f.New) {
 			p.files = append(p.files, FileDiff{})
 			f = p.last()
 		}
-		old := diffPath(line[4:], "a/")
-		new := diffPath(strings.TrimRight(p.lines[p.at+1], "\r\n")[4:], "b/")
 		f.Old, f.New = old, new
 		p.named = true
 		p.at++
@@ -175,6 +175,9 @@ func (p *diffParser) hunk(f *FileDiff, header string) {
 	}
 	f.Hunks = append(f.Hunks, h)
 }
+
+// agree says whether two paths can be one file's; "" stands for none.
+func agree(a, b string) bool { return a == b || a == "" || b == "" }
 
 func noBreak(lines []string) {
 	l := &lines[len(lines)-1]

@@ -173,12 +173,12 @@ new file mode 100644
 		Targets:     []sdk.Target{{Path: "store/price.py", Name: "total", Line: 1}},
 		Mutants: []sdk.Mutant{
 			{ID: "m1", Target: "total", Files: []sdk.File{{Path: "store/price.py", Data: []byte("def total(items):\n    return sum(items[:-1])\n")}}},
-			{ID: "m2", Target: "total", Files: []sdk.File{{Path: "store/price.py", Data: []byte("def total(items):\n    while True: pass\n")}}},
+			{ID: "m2", Target: "total", Files: []sdk.File{{Path: "store/price.py", Data: []byte("def total(items):\n    return list(items)\n")}}},
 		},
 		Candidates:      []sdk.Candidate{{Patch: patch, Correct: true, Origin: "gold"}, {Patch: half, Origin: "mutated-gold"}},
 		Reproduce:       "from store.cart import Cart\nassert Cart([1, 2]).sum() == 3\nassert Cart([1]).cheap(1) == [1]\n",
 		UnitTestFile:    "check_price.py",
-		UnitTestCommand: "timeout 1 python3 check_price.py",
+		UnitTestCommand: "python3 check_price.py",
 		TestReference:   "from store.price import total\nassert total([1, 2]) == 3\n",
 	}
 }

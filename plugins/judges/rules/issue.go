@@ -13,7 +13,7 @@ func symptoms(issue string) []string {
 	words := strings.Fields(issue)
 	for i, w := range words {
 		for _, name := range exceptionNames(w) {
-			if !wished(words[:i]) && !slices.Contains(out, name) {
+			if !wished(words[:i]) && !wishedAfter(words[i:]) && !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}
@@ -67,6 +67,26 @@ func wished(before []string) bool {
 		}
 	}
 	return wish
+}
+
+// wishedAfter says whether the words from an exception's name on ask for it, as in
+// "ValueError is expected" or "a KeyError should be raised".
+func wishedAfter(words []string) bool {
+	for i, w := range words[:min(4, len(words))] {
+		if i > 0 {
+			switch strings.ToLower(strings.Trim(w, "\"'`(),:;.!?*_")) {
+			case "expected", "should", "must":
+				return i+1 == len(words) || !strings.EqualFold(words[i+1], "not")
+			case "is", "are", "was", "to", "would":
+			default:
+				return false
+			}
+		}
+		if strings.ContainsAny(w[len(w)-1:], ".;!?,:") {
+			return false
+		}
+	}
+	return false
 }
 
 // mentions says whether a log has name as a whole word.
