@@ -122,14 +122,11 @@ func usage(err error) error {
 	}
 	msg := err.Error()
 	head, rest, _ := strings.Cut(msg, "\n")
-	d := &diag.Diagnostic{Kind: diag.KindConfig, Code: "C040", Summary: head}
-	for _, l := range strings.Split(rest, "\n") {
-		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "Run ") {
-			d.Detail = append(d.Detail, "  "+l)
+	d := &diag.Diagnostic{Kind: diag.KindConfig, Code: "C040", Summary: head, Hint: "valence --help lists verbs; valence VERB --help lists flags"}
+	if _, near, ok := strings.Cut(rest, "Did you mean this?"); ok {
+		if words := strings.Fields(near); len(words) > 0 {
+			d.Hint = fmt.Sprintf("did you mean %q?", words[0])
 		}
-	}
-	if len(d.Detail) == 0 {
-		d.Hint = "valence --help lists verbs; valence VERB --help lists flags"
 	}
 	return d
 }

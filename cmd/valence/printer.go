@@ -4,15 +4,18 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // streamVersion is the version of the JSON lines that -o jsonl writes.
 const streamVersion = 1
 
-// printer writes results in the form that -o asks for.
+// printer writes results in the form that -o asks for. It is safe for concurrent
+// use.
 type printer struct {
 	app    *app
+	mu     sync.Mutex
 	opened bool
 }
 
@@ -48,12 +51,18 @@ func (p *printer) event(kind string, v any) error {
 
 // line writes {"type": kind, …}; the first line names the version.
 func (p *printer) line(kind string, v any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.opened {
 		p.opened = true
-		if err := p.line("version", map[string]any{"stream": streamVersion, "valence": version}); err != nil {
+		if err := p.write("version", map[string]any{"stream": streamVersion, "valence": version}); err != nil {
 			return err
 		}
 	}
+	return p.write(kind, v)
+}
+
+func (p *printer) write(kind string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err

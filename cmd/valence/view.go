@@ -51,6 +51,7 @@ type view struct {
 	trained time.Duration // that this process spent on its steps
 	stale   int
 
+	emit func(kind string, v any) error // lines of -o jsonl; nil: none
 	stop chan struct{}
 	idle sync.WaitGroup
 }
@@ -74,6 +75,7 @@ func (a *app) newView(cfg *config.Config) *view {
 	}
 	p := viewOn(a.stderr, a.paint(a.stderr), mode, time.Now)
 	p.steps = cfg.Run.Steps
+	p.emit = a.out.event
 	if f, ok := a.stderr.(*os.File); ok {
 		p.width = func() int {
 			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -237,6 +239,13 @@ func (p *view) noted(text string) {
 // warned shows a sentence that deserves attention, in every mode but none.
 func (p *view) warned(text string) {
 	p.noted(p.paint.in(p.paint.yellow, "warning:") + " " + text)
+}
+
+// told is what goes to -o jsonl while a verb is at work.
+func (p *view) told(kind string, v any) {
+	if p.emit != nil {
+		p.emit(kind, v)
+	}
 }
 
 func (p *view) line(s string) {
