@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -77,8 +78,7 @@ func ParseManifest(file string, text []byte) (*Manifest, error) {
 			e := &unknown.Errors[i]
 			key := strings.Join(e.Key(), ".")
 			line, column := e.Position()
-			l.add("P003", "unknown key "+quote(key), l.at(line, column, len(key)), suggest(key, keys()),
-				ManifestFile+" accepts: "+strings.Join(keys(), ", "))
+			l.unknown(key, l.at(line, column, len(key)))
 		}
 		return nil, l.list.Err()
 	case errors.As(err, &bad):
@@ -94,9 +94,11 @@ func ParseManifest(file string, text []byte) (*Manifest, error) {
 		return nil, l.list.Err()
 	}
 	l.check(m)
-	slices.SortStableFunc(l.list, func(a, b *diag.Diagnostic) int { return a.Source.Line - b.Source.Line })
-	if err := l.list.Err(); err != nil {
-		return nil, err
+	slices.SortStableFunc(l.list, func(a, b *diag.Diagnostic) int {
+		return cmp.Or(a.Source.Line-b.Source.Line, a.Source.Column-b.Source.Column, strings.Compare(a.Summary, b.Summary))
+	})
+	if len(l.list) > 0 {
+		return nil, l.list
 	}
 	return m, nil
 }
@@ -107,6 +109,11 @@ func keys() []string {
 
 func (l *locator) check(m *Manifest) {
 	where := l.values()
+	for key, at := range where {
+		if !slices.Contains(keys(), key) { // the decoder takes a key in any case
+			l.unknown(key, at[0])
+		}
+	}
 	missing := func(key, example string) {
 		if _, ok := where[key]; !ok {
 			l.add("P005", "key "+quote(key)+" is missing", diag.Source{File: l.file}, "add "+example)
@@ -142,7 +149,10 @@ func (l *locator) check(m *Manifest) {
 // the list and then that of each element.
 func (l *locator) each(at []diag.Source, got []string, noun string, allowed []string) {
 	for i, g := range got {
-		src := at[min(i+1, len(at)-1)]
+		src := diag.Source{File: l.file}
+		if i+1 < len(at) {
+			src = at[i+1]
+		}
 		switch {
 		case !slices.Contains(allowed, g):
 			l.add("P006", "unknown "+noun+" "+quote(g), src, suggest(g, allowed), "allowed: "+strings.Join(allowed, ", "))
@@ -161,6 +171,10 @@ type locator struct {
 
 func (l *locator) add(code, summary string, at diag.Source, hint string, detail ...string) {
 	l.list = append(l.list, &diag.Diagnostic{Kind: diag.KindPlugin, Code: code, Summary: summary, Source: at, Hint: hint, Detail: detail})
+}
+
+func (l *locator) unknown(key string, at diag.Source) {
+	l.add("P003", "unknown key "+quote(key), at, suggest(key, keys()), ManifestFile+" accepts: "+strings.Join(keys(), ", "))
 }
 
 // at is the place of width bytes at line and column, which count from 1.

@@ -39,6 +39,7 @@ func TestManifestDiagnostics(t *testing.T) {
  7 | license = "Apache-2.0"
    | ^^^^^^^ did you mean "licence"?
 plugin.toml accepts: name, version, abi, roles, capabilities, description, licence`},
+		{"key in capitals", `abi =`, `ABI =`, `error[P005]: key "abi" is missing`},
 		{"unknown table", `licence = "Apache-2.0"`, "[limits]\nmemory = 1", `error[P003]: unknown key "limits"
   --> d/plugin.toml:7:2
  7 | [limits]
