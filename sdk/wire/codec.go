@@ -157,7 +157,17 @@ func (c *codec) bool(num uint64, v *bool) {
 		n = 1
 	}
 	c.int(num, &n)
-	*v = n != 0
+	if !c.encoding { // Marshal only reads: one message may be encoded by several goroutines
+		*v = n != 0
+	}
+}
+
+func (c *codec) uint(num uint64, v *uint64) {
+	n := int64(*v)
+	c.int(num, &n)
+	if !c.encoding {
+		*v = uint64(n)
+	}
 }
 
 func (c *codec) float(num uint64, v *float64) {

@@ -258,9 +258,7 @@ func (m *BuildRequest) fields(c *codec) {
 	one(c, 1, &m.Record)
 	c.string(2, &m.Template)
 	many(c, 3, &m.Config)
-	n := int64(m.Seed)
-	c.int(4, &n)
-	m.Seed = uint64(n)
+	c.uint(4, &m.Seed)
 }
 
 // BuildResponse holds the tasks, or says why there is none.
@@ -287,9 +285,7 @@ func (m *EvaluateRequest) fields(c *codec) {
 	one(c, 1, &m.Task)
 	one(c, 2, &m.Output)
 	many(c, 3, &m.Config)
-	n := int64(m.Seed)
-	c.int(4, &n)
-	m.Seed = uint64(n)
+	c.uint(4, &m.Seed)
 	c.int(5, &m.Timeout)
 }
 
@@ -386,9 +382,7 @@ func (m *ModelRequest) fields(c *codec) {
 	many(c, 1, &m.Messages)
 	c.float(2, &m.Temperature)
 	c.int(3, &m.MaxTokens)
-	n := int64(m.Seed)
-	c.int(4, &n)
-	m.Seed = uint64(n)
+	c.uint(4, &m.Seed)
 	c.int(5, &m.N)
 }
 
