@@ -15,6 +15,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -37,7 +38,7 @@ type box struct {
 
 	mu     sync.Mutex
 	next   uint32
-	waits  map[uint32]chan frame
+	waits  map[uint32]chan first.Frame
 	life   *time.Timer
 	reason string        // why it was killed; "" while nobody did
 	dead   chan struct{} // closed when the first process is gone and waited for
@@ -89,8 +90,9 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	if b.group != nil && b.group.fd != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(b.group.fd.Fd())
 	}
-	process, err := os.StartProcess(d.program, []string{initName}, &os.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
+	process, err := os.StartProcess(d.program, []string{first.Name}, &os.ProcAttr{
+		// The heap is a few hundred kilobytes; thousands of these processes live at once.
+		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=50", "GOTRACEBACK=single"},
 		Files: append([]*os.File{d.null, d.null, d.diary, theirs}, trees...), Sys: attr,
 	})
 	if err != nil {
@@ -105,7 +107,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	late := time.AfterFunc(b.limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.limits.Create)) })
 	defer late.Stop()
 	// From here on listen cleans up when the process ends, whoever ends it.
-	answer := make(chan frame, 1)
+	answer := make(chan first.Frame, 1)
 	b.waits[0] = answer
 	b.settling.Add(1)
 	go b.listen()
@@ -127,9 +129,9 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
 		}
 	}
-	var e encoder
-	s.encode(&e)
-	if err = b.send(frame{id: 0, kind: kindSetup, body: e.b}); err == nil {
+	var e first.Encoder
+	s.Encode(&e)
+	if err = b.send(first.Frame{Kind: first.KindSetup, Body: e.B}); err == nil {
 		select {
 		case f := <-answer:
 			err = take(f, nil)
@@ -152,29 +154,27 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	return nil
 }
 
-func (b *box) send(f frame) error {
+func (b *box) send(f first.Frame) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	return writeFrame(b.conn, f)
+	return first.WriteFrame(b.conn, f)
 }
 
 // take reads an answer: the failure, or else what body takes.
-func take(f frame, body func(*decoder)) error {
-	d := &decoder{b: f.body}
-	var failed failure
-	failed.decode(d)
-	if err := failed.err(); err != nil {
+func take(f first.Frame, body func(*first.Decoder)) error {
+	d := &first.Decoder{B: f.Body}
+	if err := d.Failure(); err != nil {
 		return err
 	}
 	if body != nil {
 		body(d)
 	}
-	return d.err()
+	return d.Err()
 }
 
 // late is what to make of the sandbox's end while an answer is awaited, which may
 // have come just before.
-func (b *box) late(c <-chan frame, body func(*decoder)) error {
+func (b *box) late(c <-chan first.Frame, body func(*first.Decoder)) error {
 	select {
 	case f := <-c:
 		return take(f, body)
@@ -194,13 +194,13 @@ func (b *box) death() error {
 // frees everything that the sandbox held.
 func (b *box) listen() {
 	for {
-		f, err := readFrame(b.conn)
+		f, err := first.ReadFrame(b.conn)
 		if err != nil {
 			break
 		}
 		b.mu.Lock()
-		c := b.waits[f.id]
-		delete(b.waits, f.id)
+		c := b.waits[f.ID]
+		delete(b.waits, f.ID)
 		b.mu.Unlock()
 		if c != nil {
 			c <- f
@@ -259,7 +259,7 @@ func (b *box) kill(reason string) {
 
 // request sends a request and waits for its answer, for most at most: a sandbox
 // that takes longer counts as dead.
-func (b *box) request(ctx context.Context, k kind, most time.Duration, ask func(*encoder), answer func(*decoder)) error {
+func (b *box) request(ctx context.Context, k first.Kind, most time.Duration, ask func(*first.Encoder), answer func(*first.Decoder)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -268,15 +268,15 @@ func (b *box) request(ctx context.Context, k kind, most time.Duration, ask func(
 		return b.death()
 	default:
 	}
-	var e encoder
+	var e first.Encoder
 	ask(&e)
 	b.mu.Lock()
 	b.next++
 	id := b.next
-	c := make(chan frame, 1)
+	c := make(chan first.Frame, 1)
 	b.waits[id] = c
 	b.mu.Unlock()
-	if err := b.send(frame{id: id, kind: k, body: e.b}); err != nil {
+	if err := b.send(first.Frame{ID: id, Kind: k, Body: e.B}); err != nil {
 		// Only a dead sandbox refuses; listen is about to find out why.
 		b.kill("it took no request: " + err.Error())
 		<-b.dead
@@ -293,9 +293,9 @@ func (b *box) request(ctx context.Context, k kind, most time.Duration, ask func(
 		b.mu.Lock()
 		delete(b.waits, id)
 		b.mu.Unlock()
-		var e encoder
-		e.uint(uint64(id))
-		b.send(frame{kind: kindCancel, body: e.b})
+		var e first.Encoder
+		e.Uint(uint64(id))
+		b.send(first.Frame{Kind: first.KindCancel, Body: e.B})
 		return ctx.Err()
 	}
 }
@@ -309,14 +309,14 @@ func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, erro
 	if err := checkEnv(c.Env); err != nil {
 		return sandbox.Result{}, diag.Errorf(diag.KindUnknown, op, b.name, "%w", err)
 	}
-	r := execRequest{shell: c.Shell, args: c.Args, dir: b.path(c.Dir), env: merge(b.env, c.Env), stdin: c.Stdin,
-		timeout: c.Timeout, output: uint64(b.limits.Output)}
-	if r.timeout <= 0 {
-		r.timeout = b.limits.Command
+	r := first.Exec{Shell: c.Shell, Args: c.Args, Dir: b.path(c.Dir), Env: merge(b.env, c.Env), Stdin: c.Stdin,
+		Timeout: c.Timeout, Output: uint64(b.limits.Output)}
+	if r.Timeout <= 0 {
+		r.Timeout = b.limits.Command
 	}
-	var result sandbox.Result
-	err := b.request(ctx, kindExec, r.timeout+slack, r.encode, func(d *decoder) { result = decodeResult(d) })
-	return result, b.outcome(op, err)
+	var result first.Result
+	err := b.request(ctx, first.KindExec, r.Timeout+slack, r.Encode, result.Decode)
+	return sandbox.Result(result), b.outcome(op, err)
 }
 
 // path makes a path of the contract absolute.
@@ -331,11 +331,14 @@ func (b *box) path(p string) string {
 // as it is, everything else is the sandbox's failure.
 func (b *box) outcome(op string, err error) error {
 	var file *fs.PathError
+	if errors.Is(err, first.ErrTooLarge) {
+		return fmt.Errorf("%s: %s: %w", op, b.name, sandbox.ErrTooLarge)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, sandbox.ErrTooLarge), errors.As(err, &file):
+		errors.As(err, &file):
 		return fmt.Errorf("%s: %s: %w", op, b.name, err)
 	}
 	return diag.Wrap(diag.KindSandbox, op, b.name, err)
@@ -350,9 +353,9 @@ func (b *box) Read(ctx context.Context, name string, limit int64) ([]byte, error
 		limit = defaultLimit
 	}
 	var data []byte
-	err := b.request(ctx, kindRead, patience,
-		func(e *encoder) { e.string(b.path(name)); e.uint(uint64(limit)) },
-		func(d *decoder) { data = d.bytes() })
+	err := b.request(ctx, first.KindRead, patience,
+		func(e *first.Encoder) { e.String(b.path(name)); e.Uint(uint64(limit)) },
+		func(d *first.Decoder) { data = d.Bytes() })
 	return data, b.outcome("read file", err)
 }
 
@@ -363,7 +366,7 @@ func (b *box) Write(ctx context.Context, changes ...sdk.Change) error {
 		c.Path = b.path(c.Path)
 		out[i] = c
 	}
-	err := b.request(ctx, kindWrite, patience, func(e *encoder) { e.changes(out) }, nil)
+	err := b.request(ctx, first.KindWrite, patience, func(e *first.Encoder) { e.Changes(out) }, nil)
 	return b.outcome("write files", err)
 }
 
@@ -373,8 +376,8 @@ func (b *box) Diff(ctx context.Context, limit int64) ([]sdk.Change, error) {
 		limit = defaultLimit
 	}
 	var changes []sdk.Change
-	err := b.request(ctx, kindDiff, patience, func(e *encoder) { e.uint(uint64(limit)) },
-		func(d *decoder) { changes = d.changes() })
+	err := b.request(ctx, first.KindDiff, patience, func(e *first.Encoder) { e.Uint(uint64(limit)) },
+		func(d *first.Decoder) { changes = d.Changes() })
 	return changes, b.outcome("collect changes", err)
 }
 

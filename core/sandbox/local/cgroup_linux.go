@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 )
 
 // controllers are what sandboxes are limited by, in both versions of cgroups.
@@ -23,7 +24,7 @@ var controllers = []string{"memory", "cpu", "pids"}
 const groupFolder = "valence"
 
 // serverTasks is what a sandbox's first process itself takes of the pids limit.
-const serverTasks = spareThreads + 6
+const serverTasks = first.Threads + 6
 
 // groups hands control groups out and takes them back for further use: making and
 // removing one costs more than setting new limits.

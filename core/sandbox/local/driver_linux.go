@@ -19,6 +19,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 )
 
 // Where the ids of a sandbox's users begin on a host that has the right to choose,
@@ -274,7 +275,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	d.mu.Unlock()
 
 	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: merge(d.tools.env, w.Env, spec.Env),
-		waits: map[uint32]chan frame{}, dead: make(chan struct{})}
+		waits: map[uint32]chan first.Frame{}, dead: make(chan struct{})}
 	if err := b.start(ctx, w); err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
@@ -405,31 +406,31 @@ func (d *Driver) attributes() *syscall.SysProcAttr {
 }
 
 // setupOf is what the first process is told, and the trees that it is handed.
-func (d *Driver) setupOf(b *box) (setup, []*os.File, error) {
+func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 	// A file costs at least a page of memory beside the limit on bytes.
 	inodes := max(1024, uint64(b.limits.Disk)/4096)
-	s := setup{
+	s := first.Setup{
 		// The place is any that exists and that everybody may enter; the trees
 		// below it have been opened when it is covered.
-		base: "/usr", disk: uint64(b.limits.Disk), inodes: inodes,
-		binds: slices.Clone(d.tools.binds), links: d.tools.links, files: d.tools.files,
-		dir: b.dir, filter: d.filter, proc: d.procfs,
+		Base: "/usr", Disk: uint64(b.limits.Disk), Inodes: inodes,
+		Binds: slices.Clone(d.tools.binds), Links: d.tools.links, Files: d.tools.files,
+		Dir: b.dir, Filter: d.filter, Proc: d.procfs,
 	}
 	if d.groups == nil {
-		s.maxData, s.maxProcs = uint64(b.limits.Memory), uint64(b.limits.Pids+serverTasks)
+		s.MaxData, s.MaxProcs = uint64(b.limits.Memory), uint64(b.limits.Pids+serverTasks)
 	}
 	if !d.privileged {
-		s.lower = b.space.dir
+		s.Lower = b.space.dir
 		return s, nil, nil
 	}
 	var trees []*os.File
 	paths := []string{b.space.dir}
-	for i := range s.binds {
-		paths = append(paths, s.binds[i].path)
-		s.binds[i].tree = true
+	for i := range s.Binds {
+		paths = append(paths, s.Binds[i].Path)
+		s.Binds[i].Tree = true
 	}
 	for _, p := range paths {
-		fd, err := openTree(p)
+		fd, err := first.OpenTree(p)
 		if err != nil {
 			closeAll(trees)
 			return s, nil, err

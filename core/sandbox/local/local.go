@@ -5,8 +5,9 @@
 // from then on starts commands and handles files on request, over a socketpair.
 // When it dies, or its host does, the kernel kills and unmounts everything with it.
 //
-// A program that makes local sandboxes calls [Init] first thing in main, and in
-// TestMain of its tests.
+// A program that imports this package can thus be started as valence-sandbox with
+// process id 1, and then serves a sandbox before its main function, or any package
+// that is initialised later, has run.
 //
 // Without an image the root is a skeleton: the host's tool chain read-only (/usr
 // and what belongs to it, and the python3 on the PATH wherever it lives), written
@@ -42,3 +43,8 @@ type Options struct {
 
 // defaultDir is where a workspace appears unless it says otherwise.
 const defaultDir = "/workspace"
+
+// Init marks a program's main function, or TestMain, as one that may run in a
+// process that is started again for a sandbox. There is nothing left to do by
+// then: it always gives false.
+func Init() bool { return false }

@@ -9,9 +9,6 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 )
 
-// Init does nothing on this system.
-func Init() bool { return false }
-
 // Driver makes no sandboxes on this system.
 type Driver struct{}
 

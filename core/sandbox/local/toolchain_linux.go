@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 )
 
 // toolchain is what every sandbox sees of the host, and how its commands find it.
 type toolchain struct {
-	binds    []bind
+	binds    []first.Bind
 	links    []string // pairs: name, target
 	files    []string // pairs: name, contents
 	env      []string
@@ -44,19 +46,19 @@ func findToolchain(interpreter, prefix string) toolchain {
 				t.links = append(t.links, strings.TrimPrefix(d, "/"), target)
 			}
 		} else if info.IsDir() {
-			t.binds = append(t.binds, bind{path: d, target: d})
+			t.binds = append(t.binds, first.Bind{Path: d, Target: d})
 		}
 	}
 	if info, err := os.Stat("/etc/alternatives"); err == nil && info.IsDir() {
-		t.binds = append(t.binds, bind{path: "/etc/alternatives", target: "/etc/alternatives"})
+		t.binds = append(t.binds, first.Bind{Path: "/etc/alternatives", Target: "/etc/alternatives"})
 	}
 	if info, err := os.Stat("/etc/ld.so.cache"); err == nil && info.Mode().IsRegular() {
-		t.binds = append(t.binds, bind{path: "/etc/ld.so.cache", target: "/etc/ld.so.cache", file: true})
+		t.binds = append(t.binds, first.Bind{Path: "/etc/ld.so.cache", Target: "/etc/ld.so.cache", File: true})
 	}
 	search := standardPath
 	if interpreter != "" {
 		if !within(prefix, "/usr") {
-			t.binds = append(t.binds, bind{path: prefix, target: prefix})
+			t.binds = append(t.binds, first.Bind{Path: prefix, Target: prefix})
 			t.reserved = append(t.reserved, prefix)
 		}
 		if dir := filepath.Dir(interpreter); !slices.Contains(strings.Split(search, ":"), dir) {

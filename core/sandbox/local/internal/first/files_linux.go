@@ -1,4 +1,4 @@
-package local
+package first
 
 import (
 	"errors"
@@ -10,8 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/wire"
 )
 
 // File requests are served by the first process with its own rights, on paths
@@ -54,7 +53,7 @@ func readFile(name string, limit int64) ([]byte, error) {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG || where.Type == unix.PROC_SUPER_MAGIC:
 		return nil, &fs.PathError{Op: "read", Path: name, Err: unix.EINVAL}
 	case st.Size > limit:
-		return nil, &fs.PathError{Op: "read", Path: name, Err: sandbox.ErrTooLarge}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrTooLarge}
 	}
 	data, err := readAll(fd, st.Size, limit)
 	if err != nil {
@@ -81,13 +80,13 @@ func readAll(fd int, size, limit int64) ([]byte, error) {
 			return data, nil
 		}
 		if data = data[:len(data)+n]; int64(len(data)) > limit {
-			return nil, sandbox.ErrTooLarge
+			return nil, ErrTooLarge
 		}
 	}
 }
 
 // writeChanges makes the removals first, so that a directory can become a file.
-func writeChanges(changes []sdk.Change) error {
+func writeChanges(changes []wire.Change) error {
 	for _, c := range changes {
 		if c.Deleted {
 			if err := remove(c.Path); err != nil {
@@ -140,7 +139,7 @@ func parent(name string, make bool) (dir int, base string, err error) {
 
 // write makes name what c says, whatever it was; only a directory that holds
 // files stays, and is the error.
-func write(c sdk.Change) error {
+func write(c wire.Change) error {
 	dir, base, err := parent(c.Path, true)
 	if err != nil {
 		return err

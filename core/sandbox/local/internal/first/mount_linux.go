@@ -1,4 +1,4 @@
-package local
+package first
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTree clones the mounts at path into a detached tree that is private and
+// OpenTree clones the mounts at path into a detached tree that is private and
 // read-only, free of devices and set-uid programs. It needs CAP_SYS_ADMIN over
 // the caller's mount namespace. The tree vanishes with its descriptor unless it
 // is attached before.
-func openTree(path string) (int, error) {
+func OpenTree(path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return -1, fmt.Errorf("open tree %s: %w", path, err)
@@ -62,11 +62,11 @@ func (s *server) mounts() error {
 	if err != nil {
 		return err
 	}
-	opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", s.setup.disk, s.setup.inodes)
-	if err := mount("scratch", s.setup.base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+	opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", s.setup.Disk, s.setup.Inodes)
+	if err := mount("scratch", s.setup.Base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
 		return err
 	}
-	if err := os.Chdir(s.setup.base); err != nil {
+	if err := os.Chdir(s.setup.Base); err != nil {
 		return err
 	}
 	for _, d := range []string{"upper", "work", "lower", "root"} {
@@ -80,7 +80,7 @@ func (s *server) mounts() error {
 	if err := mount("root", "root", "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
-	work := path.Join("root", s.setup.dir)
+	work := path.Join("root", s.setup.Dir)
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return err
 	}
@@ -118,16 +118,16 @@ func (s *server) trees() (lower int, binds []int, err error) {
 	next := firstTreeFD
 	take := func(path string, inherited bool) (int, error) {
 		if !inherited {
-			return openTree(path)
+			return OpenTree(path)
 		}
 		next++
 		return next - 1, nil
 	}
-	if lower, err = take(s.setup.lower, s.setup.lower == ""); err != nil {
+	if lower, err = take(s.setup.Lower, s.setup.Lower == ""); err != nil {
 		return 0, nil, err
 	}
-	for _, b := range s.setup.binds {
-		fd, err := take(b.path, b.tree)
+	for _, b := range s.setup.Binds {
+		fd, err := take(b.Path, b.Tree)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -139,26 +139,26 @@ func (s *server) trees() (lower int, binds []int, err error) {
 // skeleton fills the root, which is the working directory, with the tool chain
 // and the pseudo file systems.
 func (s *server) skeleton(trees []int) error {
-	for i, b := range s.setup.binds {
-		target := strings.TrimPrefix(b.target, "/")
-		if err := mountPoint(target, b.file); err != nil {
+	for i, b := range s.setup.Binds {
+		target := strings.TrimPrefix(b.Target, "/")
+		if err := mountPoint(target, b.File); err != nil {
 			return err
 		}
 		if err := attach(trees[i], target); err != nil {
 			return err
 		}
 	}
-	for i := 0; i+1 < len(s.setup.links); i += 2 {
-		if err := os.Symlink(s.setup.links[i+1], s.setup.links[i]); err != nil {
+	for i := 0; i+1 < len(s.setup.Links); i += 2 {
+		if err := os.Symlink(s.setup.Links[i+1], s.setup.Links[i]); err != nil {
 			return err
 		}
 	}
-	for i := 0; i+1 < len(s.setup.files); i += 2 {
-		name := s.setup.files[i]
+	for i := 0; i+1 < len(s.setup.Files); i += 2 {
+		name := s.setup.Files[i]
 		if err := os.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(name, []byte(s.setup.files[i+1]), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(s.setup.Files[i+1]), 0o644); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (s *server) devices() error {
 // procfs mounts /proc and covers what tells of the host or could change it. The
 // kernel's own checks refuse such writes to the sandbox's user already.
 func (s *server) procfs() error {
-	if !s.setup.proc {
+	if !s.setup.Proc {
 		return mount("/proc", "proc", "", unix.MS_BIND|unix.MS_REC, "")
 	}
 	if err := mount("proc", "proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {

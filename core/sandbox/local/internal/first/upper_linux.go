@@ -1,4 +1,4 @@
-package local
+package first
 
 import (
 	"bytes"
@@ -10,8 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/wire"
 )
 
 // walk finds what an overlay's upper directory changes in its lower one: see
@@ -20,21 +19,21 @@ import (
 // relative to their directory, and follows no link.
 type walk struct {
 	left    int64 // bytes that may still be collected
-	changes []sdk.Change
+	changes []wire.Change
 }
 
 // entryCost is what a change counts beside its bytes, against millions of empty files.
 const entryCost = 64
 
-func (w *walk) sorted() []sdk.Change {
-	slices.SortFunc(w.changes, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
+func (w *walk) sorted() []wire.Change {
+	slices.SortFunc(w.changes, func(a, b wire.Change) int { return strings.Compare(a.Path, b.Path) })
 	return w.changes
 }
 
-func (w *walk) add(c sdk.Change) error {
+func (w *walk) add(c wire.Change) error {
 	w.left -= int64(len(c.Data)+len(c.Path)+len(c.Symlink)) + entryCost
 	if w.left < 0 {
-		return sandbox.ErrTooLarge
+		return ErrTooLarge
 	}
 	w.changes = append(w.changes, c)
 	return nil
@@ -119,11 +118,11 @@ func (w *walk) entry(up, low *os.File, name, rel string, opaque bool) error {
 				return nil
 			}
 		}
-		return w.add(sdk.Change{Path: rel, Symlink: target})
+		return w.add(wire.Change{Path: rel, Symlink: target})
 	}
 	// A whiteout, or a pipe, socket or device, which no change can describe.
 	if before == unix.S_IFREG || before == unix.S_IFLNK {
-		return w.add(sdk.Change{Path: rel, Deleted: true})
+		return w.add(wire.Change{Path: rel, Deleted: true})
 	}
 	return nil
 }
@@ -145,7 +144,7 @@ func (w *walk) subdir(up, low *os.File, name, rel string, before uint32, opaque 
 		}
 		defer below.Close()
 	case unix.S_IFREG, unix.S_IFLNK:
-		if err := w.add(sdk.Change{Path: rel, Deleted: true}); err != nil {
+		if err := w.add(wire.Change{Path: rel, Deleted: true}); err != nil {
 			return err
 		}
 	}
@@ -155,7 +154,7 @@ func (w *walk) subdir(up, low *os.File, name, rel string, before uint32, opaque 
 // file adds a regular file unless it equals what was there.
 func (w *walk) file(up, low *os.File, name, rel string, st, was *unix.Stat_t) error {
 	if st.Size > w.left {
-		return sandbox.ErrTooLarge
+		return ErrTooLarge
 	}
 	data, err := readEntry(int(up.Fd()), name, st.Size, w.left)
 	if err == unix.ENOENT || err == unix.ELOOP {
@@ -170,14 +169,14 @@ func (w *walk) file(up, low *os.File, name, rel string, st, was *unix.Stat_t) er
 			return nil
 		}
 	}
-	return w.add(sdk.Change{Path: rel, Data: data, Exec: exec})
+	return w.add(wire.Change{Path: rel, Data: data, Exec: exec})
 }
 
 // gone adds the removal of everything at and under a name of the lower directory.
 func (w *walk) gone(low *os.File, name, rel string) error {
 	sub, err := openDir(int(low.Fd()), name)
 	if err != nil {
-		return w.add(sdk.Change{Path: rel, Deleted: true})
+		return w.add(wire.Change{Path: rel, Deleted: true})
 	}
 	defer sub.Close()
 	return each(sub, func(name string) error { return w.gone(sub, name, path.Join(rel, name)) })

@@ -1,4 +1,4 @@
-package local
+package first
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/valence-rl/valence/core/sandbox"
 )
 
 // server is the first process of a sandbox: it makes the surroundings, starts
@@ -19,7 +17,7 @@ import (
 // host. It runs no command itself, so it keeps the rights that commands lack.
 type server struct {
 	conn  *os.File
-	setup setup
+	setup Setup
 
 	upper, lower int      // the overlay's directories, O_PATH
 	null         int      // stdin of commands that get none
@@ -34,11 +32,6 @@ type server struct {
 	running sync.Mutex
 	cancels map[uint32]chan struct{} // of the commands at work
 }
-
-// spareThreads is the number of threads that this process needs at most. They are
-// started before the first command, because none can be started once commands
-// have used up the process limit, and a Go program dies where it cannot.
-const spareThreads = 8
 
 // prepare makes the surroundings and the thread that commands are started from.
 func (s *server) prepare() error {
@@ -88,7 +81,7 @@ func (s *server) spawner(ready chan<- error) {
 	runtime.LockOSThread()
 	err := dropCapabilities()
 	if err == nil {
-		err = loadFilter(s.setup.filter)
+		err = loadFilter(s.setup.Filter)
 	}
 	ready <- err
 	for f := range s.spawn {
@@ -99,7 +92,7 @@ func (s *server) spawner(ready chan<- error) {
 func startThreads() {
 	var started sync.WaitGroup
 	release := make(chan struct{})
-	for range spareThreads {
+	for range Threads {
 		started.Add(1)
 		go func() {
 			runtime.LockOSThread()
@@ -118,19 +111,19 @@ func (s *server) serve() {
 	s.reaper.start()
 	s.cancels = map[uint32]chan struct{}{}
 	for {
-		f, err := readFrame(s.conn)
+		f, err := ReadFrame(s.conn)
 		if err != nil {
 			return
 		}
 		// In order, so that a cancellation never overtakes its command.
-		switch f.kind {
-		case kindExec:
+		switch f.Kind {
+		case KindExec:
 			c := make(chan struct{})
 			s.running.Lock()
-			s.cancels[f.id] = c
+			s.cancels[f.ID] = c
 			s.running.Unlock()
 			go s.handle(f, c)
-		case kindCancel:
+		case KindCancel:
 			s.cancel(f)
 		default:
 			go s.handle(f, nil)
@@ -138,73 +131,79 @@ func (s *server) serve() {
 	}
 }
 
-func (s *server) answer(id uint32, err error, body func(*encoder)) {
-	var e encoder
-	f := failureOf(err)
-	f.encode(&e)
+func (s *server) answer(id uint32, err error, body func(*Encoder)) {
+	var e Encoder
+	e.failure(err)
 	if err == nil && body != nil {
 		body(&e)
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	writeFrame(s.conn, frame{id: id, kind: kindAnswer, body: e.b})
+	WriteFrame(s.conn, Frame{ID: id, Kind: KindAnswer, Body: e.B})
 }
 
-// cancel ends the command whose id is the body, with everything else that runs.
-func (s *server) cancel(f frame) {
-	d := &decoder{b: f.body}
-	id := uint32(d.uint())
+// cancel ends the command whose id is the body, with everything else that runs,
+// before any later request is looked at.
+func (s *server) cancel(f Frame) {
+	d := &Decoder{B: f.Body}
+	id := uint32(d.Uint())
 	s.running.Lock()
-	defer s.running.Unlock()
-	if c := s.cancels[id]; c != nil {
-		close(c)
-		delete(s.cancels, id)
+	c := s.cancels[id]
+	delete(s.cancels, id)
+	s.running.Unlock()
+	if c == nil {
+		return // it has ended
 	}
+	// No command starts meanwhile: this one never will, if it has not yet.
+	s.reaper.mu.Lock()
+	defer s.reaper.mu.Unlock()
+	close(c)
+	s.killAll()
 }
 
-func (s *server) handle(f frame, cancelled <-chan struct{}) {
-	d := &decoder{b: f.body}
-	if f.kind != kindExec {
+func (s *server) handle(f Frame, cancelled <-chan struct{}) {
+	d := &Decoder{B: f.Body}
+	if f.Kind != KindExec {
 		s.files <- struct{}{}
 		defer func() { <-s.files }()
 	}
 	var err error
-	var body func(*encoder)
-	switch f.kind {
-	case kindExec:
-		var r execRequest
-		r.decode(d)
-		if err = d.err(); err == nil {
-			var result sandbox.Result
+	var body func(*Encoder)
+	switch f.Kind {
+	case KindExec:
+		var r Exec
+		r.Decode(d)
+		if err = d.Err(); err == nil {
+			var result Result
 			result, err = s.run(r, cancelled)
 			s.running.Lock()
-			delete(s.cancels, f.id)
+			delete(s.cancels, f.ID)
 			s.running.Unlock()
-			body = func(e *encoder) { encodeResult(e, &result) }
+			body = func(e *Encoder) { result.encode(e) }
 		}
-	case kindRead:
-		name, limit := d.string(), d.uint()
-		if err = d.err(); err == nil {
+	case KindRead:
+		name, limit := d.String(), d.Uint()
+		if err = d.Err(); err == nil {
 			var data []byte
 			data, err = readFile(name, int64(limit))
-			body = func(e *encoder) { e.bytes(data) }
+			body = func(e *Encoder) { e.Bytes(data) }
 		}
-	case kindWrite:
-		changes := d.changes()
-		if err = d.err(); err == nil {
+	case KindWrite:
+		changes := d.Changes()
+		if err = d.Err(); err == nil {
 			err = writeChanges(changes)
 		}
-	case kindDiff:
-		limit := d.uint()
-		if err = d.err(); err == nil {
+	case KindDiff:
+		limit := d.Uint()
+		if err = d.Err(); err == nil {
 			w := walk{left: int64(limit)}
 			err = w.diff(s.upper, s.lower)
-			body = func(e *encoder) { e.changes(w.sorted()) }
+			body = func(e *Encoder) { e.Changes(w.sorted()) }
 		}
 	default:
 		err = errors.New("unknown request")
 	}
-	s.answer(f.id, err, body)
+	s.answer(f.ID, err, body)
 }
 
 // killAll kills every process of the sandbox but this one.

@@ -1,4 +1,4 @@
-package local
+package first
 
 import (
 	"errors"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/valence-rl/valence/core/sandbox"
 )
 
 const (
@@ -32,51 +30,58 @@ const (
 
 // run runs one command. A command that cannot be started is a result like any
 // other: what commands before it did may be why.
-func (s *server) run(r execRequest, cancelled <-chan struct{}) (sandbox.Result, error) {
+func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	began := time.Now()
-	refused := func(code int, err error) (sandbox.Result, error) {
+	refused := func(code int, err error) (Result, error) {
 		text := []byte("sandbox: " + err.Error() + "\n")
-		return sandbox.Result{Output: text, Bytes: int64(len(text)), ExitCode: code, Took: time.Since(began)}, nil
+		return Result{Output: text, Bytes: int64(len(text)), ExitCode: code, Took: time.Since(began)}, nil
 	}
-	args := r.args
+	args := r.Args
 	if len(args) == 0 {
-		args = []string{"/bin/sh", "-c", r.shell}
+		args = []string{"/bin/sh", "-c", r.Shell}
 		if s.bash {
 			args[0] = "/bin/bash"
 		}
 	}
-	if err := isDirectory(r.dir); err != nil {
+	if err := isDirectory(r.Dir); err != nil {
 		return refused(exitCannotRun, err)
 	}
-	program, err := lookPath(args[0], r.dir, r.env)
+	program, err := lookPath(args[0], r.Dir, r.Env)
 	if err != nil {
 		return refused(exitNotFound, err)
 	}
 	out, stdout, err := pipe(0)
 	if err != nil {
-		return sandbox.Result{}, err
+		return Result{}, err
 	}
 	defer out.Close()
 	stdin := s.null
-	if len(r.stdin) > 0 {
+	if len(r.Stdin) > 0 {
 		in, from, err := pipe(1)
 		if err != nil {
 			unix.Close(stdout)
-			return sandbox.Result{}, err
+			return Result{}, err
 		}
 		stdin = from
 		defer in.Close() // ends the writer if the command never read everything
 		go func() {
-			in.Write(r.stdin)
+			in.Write(r.Stdin)
 			in.Close()
 		}()
 	}
 	attr := &syscall.ProcAttr{
-		Dir: r.dir, Env: append(r.env, "PWD="+r.dir),
+		Dir: r.Dir, Env: append(r.Env, "PWD="+r.Dir),
 		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	ended, err := s.reaper.started(func() (int, error) { return s.fork(program, args, attr) })
+	ended, err := s.reaper.started(func() (int, error) {
+		select {
+		case <-cancelled:
+			return 0, syscall.ECANCELED
+		default:
+			return s.fork(program, args, attr)
+		}
+	})
 	unix.Close(stdout)
 	if stdin != s.null {
 		unix.Close(stdin)
@@ -85,21 +90,18 @@ func (s *server) run(r execRequest, cancelled <-chan struct{}) (sandbox.Result, 
 		return refused(exitCannotRun, fmt.Errorf("start %s: %w", args[0], err))
 	}
 
-	k := keeper{most: r.output}
+	k := keeper{most: r.Output}
 	eof := make(chan struct{})
 	go func() {
 		defer close(eof)
 		k.drain(out)
 	}()
-	timer := time.NewTimer(r.timeout)
+	timer := time.NewTimer(r.Timeout)
 	defer timer.Stop()
-	var result sandbox.Result
+	var result Result
 	var status syscall.WaitStatus
 	select {
 	case status = <-ended:
-	case <-cancelled:
-		s.killAll()
-		status = <-ended
 	case <-timer.C:
 		result.TimedOut = true
 		s.killAll()
@@ -141,9 +143,9 @@ func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pi
 			s.oom.WriteAt([]byte("0"), 0)
 			defer s.oom.WriteAt([]byte("-1000"), 0)
 		}
-		undo := s.limit(unix.RLIMIT_DATA, s.setup.maxData)
+		undo := s.limit(unix.RLIMIT_DATA, s.setup.MaxData)
 		defer undo(&pid)
-		undo = s.limit(unix.RLIMIT_NPROC, s.setup.maxProcs)
+		undo = s.limit(unix.RLIMIT_NPROC, s.setup.MaxProcs)
 		defer undo(&pid)
 		pid, err = syscall.ForkExec(program, args, attr)
 	}

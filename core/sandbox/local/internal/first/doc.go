@@ -1,0 +1,15 @@
+// Package first is the first process of a local sandbox, and the protocol that the
+// host speaks with it.
+//
+// It imports as little as it can, and nothing that is not initialised in
+// microseconds: see init.
+package first
+
+// Name is argv[0] of a program that is started to be the first process of a sandbox.
+const Name = "valence-sandbox"
+
+// Threads is the number of threads that the first process needs at most. They are
+// started before the first command, because none can be started once commands
+// have used up the process limit, and a Go program dies where it cannot. The
+// host adds them to the limit.
+const Threads = 8

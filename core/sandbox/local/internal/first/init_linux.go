@@ -1,0 +1,54 @@
+package first
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descriptors that the host hands to the first process: the control socket, the
+// tree of the workspace's files, then the trees of the binds that come as such.
+const (
+	controlFD   = 3
+	firstTreeFD = 4
+)
+
+// init turns a process that was started as the first one of a sandbox into that.
+// It does so here and not in main because everything that this package does not
+// import would be initialised before main, in every sandbox, for nothing.
+func init() {
+	if os.Args[0] != Name || os.Getpid() != 1 {
+		return
+	}
+	// This goroutine is tied to the main thread while packages are initialised,
+	// which would make every switch from and to it one of threads.
+	go begin()
+	select {}
+}
+
+func begin() {
+	// The host may have inherited descriptors that lack the flag.
+	unix.CloseRange(controlFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if err := unix.SetNonblock(controlFD, true); err != nil {
+		fmt.Fprintln(os.Stderr, "control socket:", err)
+		os.Exit(1)
+	}
+	s := &server{conn: os.NewFile(controlFD, "control")}
+	f, err := ReadFrame(s.conn)
+	if err != nil {
+		os.Exit(1)
+	}
+	d := &Decoder{B: f.Body}
+	s.setup.Decode(d)
+	if err = d.Err(); err == nil {
+		err = s.prepare()
+	}
+	s.answer(f.ID, err, nil)
+	if err != nil {
+		os.Exit(1)
+	}
+	s.serve()
+	// The host is gone: the kernel kills everything else with this process.
+	os.Exit(0)
+}
