@@ -21,7 +21,7 @@ const maxProblems = 50
 // read parses a document into a tree. Problems of syntax and of structure are
 // appended to l; after a line that cannot be read, reading goes on with the next.
 func read(doc *document, l *diag.List) *node {
-	root := newTable(span{doc: doc})
+	var root *node
 	data := bytes.Clone(doc.data)
 	for try := 0; ; try++ {
 		root = newTable(span{doc: doc})

@@ -152,6 +152,17 @@ func TestRendering(t *testing.T) {
 	}
 }
 
+func TestMarkerUnderText(t *testing.T) {
+	_, err := Parse("run.toml", []byte(least+"judge = \"é\" # ü\n\tpromt = \"x\"\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), " 12 | \tpromt = \"x\"\n    | \t^^^^^ did you mean \"prompt\"?") {
+		t.Error(err)
+	}
+	_, err = Parse("run.toml", []byte(least+"config = { \"é\" = 1, b = [] }\r\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), " 11 | config = { \"é\" = 1, b = [] }\n    |                         ^^") {
+		t.Error(err)
+	}
+}
+
 func TestMissingFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.toml"), nil)
 	if diag.KindOf(err) != diag.KindConfig || !strings.Contains(err.Error(), "C001") || !strings.Contains(err.Error(), "no such file") {

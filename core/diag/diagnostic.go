@@ -63,13 +63,16 @@ func (d *Diagnostic) Error() string {
 	return b.String()
 }
 
-// indent is n bytes of blank under text, keeping its tabs so that markers line up.
+// indent is a blank for each character in the first n bytes of text, keeping its
+// tabs so that markers line up.
 func indent(text string, n int) string {
 	var b strings.Builder
 	for i := 0; i < n; i++ {
-		if i < len(text) && text[i] == '\t' {
+		switch {
+		case i < len(text) && text[i] == '\t':
 			b.WriteByte('\t')
-		} else {
+		case i < len(text) && text[i]&0xc0 == 0x80: // inside a character
+		default:
 			b.WriteByte(' ')
 		}
 	}
