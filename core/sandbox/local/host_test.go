@@ -1,0 +1,255 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+// hostDir, in the environment, makes this test binary a host with sandboxes that
+// waits to be killed.
+const (
+	hostDir  = "VALENCE_TEST_HOST"
+	hostMark = "VALENCE_TEST_MARK"
+)
+
+// host makes a few sandboxes with work in the background, prints the number of
+// each one's first process and then "ready".
+func host(dir string) {
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("host:", err)
+			os.Exit(1)
+		}
+	}
+	d, err := New(Options{Dir: dir})
+	fail(err)
+	ctx := context.Background()
+	for range 3 {
+		s, err := d.Create(ctx, sandbox.Spec{Workspace: benchWorkspace, Env: []string{hostMark + "=" + os.Getenv(hostMark)}})
+		fail(err)
+		_, err = s.Exec(ctx, sandbox.Command{Shell: "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' &) ; sleep 1000 & echo x > file"})
+		fail(err)
+		fmt.Println(s.(*box).process.Pid)
+		go s.Exec(ctx, sandbox.Command{Shell: "sleep 1000"})
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// marked lists the processes that have text in their environment, apart from those of not.
+func marked(t *testing.T, text string, not int) []string {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, p := range all {
+		if p == fmt.Sprintf("/proc/%d", not) {
+			continue
+		}
+		if b, err := os.ReadFile(p + "/environ"); err == nil && strings.Contains(string(b), text) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func mounts(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// When the host is killed so that it can do nothing about it, its sandboxes must
+// go with it, and the next driver must clear its files and control groups away.
+func TestKilledHost(t *testing.T) {
+	dir, mark, before := t.TempDir(), "mark-"+rand.Text(), mounts(t)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), hostDir+"="+dir, hostMark+"="+mark)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	name, err := processName(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []unix.PollFd
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "ready" {
+		pid, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(lines.Text())
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	if len(ends) != 3 {
+		t.Fatalf("the host made %d sandboxes", len(ends))
+	}
+	if n := len(marked(t, mark, cmd.Process.Pid)); n < 6 {
+		t.Fatalf("only %d processes found of the sandboxes; looking for them proves nothing", n)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the host ended by itself: %v", err)
+	}
+	for i := range ends {
+		// The first process of a pid namespace ends when all others are gone.
+		if _, err := unix.Ppoll(ends[i:i+1], &unix.Timespec{Sec: 30}, nil); err != nil || ends[i].Revents == 0 {
+			t.Fatalf("a sandbox outlived its host: %v", err)
+		}
+	}
+	if left := marked(t, mark, 0); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+	if after := mounts(t); after != before {
+		t.Errorf("the mounts have changed:\n%s\nwere:\n%s", after, before)
+	}
+	if !dead(name) {
+		t.Errorf("%s does not count as dead", name)
+	}
+
+	d, err := New(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(d.state.dir) {
+		t.Errorf("in the driver's directory: %v, %v", left, err)
+	}
+	if d.groups == nil {
+		return
+	}
+	for _, f := range d.groups.folders() {
+		groups, err := filepath.Glob(filepath.Join(f, name+".*"))
+		if err != nil || len(groups) > 0 {
+			t.Errorf("control groups left: %v, %v", groups, err)
+		}
+	}
+}
+
+// Nothing must be left after Close either.
+func TestNothingLeft(t *testing.T) {
+	dir, mark, before := t.TempDir(), "mark-"+rand.Text(), mounts(t)
+	d, err := New(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s, err := d.Create(t.Context(), sandbox.Spec{Workspace: benchWorkspace, Env: []string{hostMark + "=" + mark}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Exec(t.Context(), sandbox.Command{Shell: "(setsid sleep 1000 &) ; sleep 1000 &"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(marked(t, mark, 0)) < 6 {
+		t.Fatal("the processes of the sandboxes were not found")
+	}
+	groups := d.groups
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := marked(t, mark, 0); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+	if after := mounts(t); after != before {
+		t.Errorf("the mounts have changed:\n%s\nwere:\n%s", after, before)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+	if groups != nil {
+		for _, f := range groups.folders() {
+			if left, err := filepath.Glob(filepath.Join(f, groups.host+".*")); err != nil || len(left) > 0 {
+				t.Errorf("control groups left: %v, %v", left, err)
+			}
+		}
+	}
+}
+
+// again runs tests of this binary in another process, from a copy with mode.
+func again(t *testing.T, mode os.FileMode, user uint32, tests string, env ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	// The temporary directory's own parent is private to this user.
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, temp := filepath.Join(dir, "local.test"), filepath.Join(dir, "tmp")
+	if err := errors.Join(os.WriteFile(program, self, mode), os.Chmod(program, mode), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", tests)
+	cmd.Dir = temp
+	cmd.Env = append([]string{"PATH=" + standardPath, "HOME=" + temp, "TMPDIR=" + temp}, env...)
+	if user != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "--- PASS") {
+		t.Fatalf("nothing was run:\n%s", out)
+	}
+}
+
+// TestOrdinaryUser runs the suite without any right, if this run has them all;
+// otherwise TestConformance has done just that.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	const nobody = 65534
+	again(t, 0o755, nobody, "^(TestConformance|TestKilledHost|TestNothingLeft)$", wantLevel+"=namespaces-unprivileged")
+}
+
+// A program that is readable by its owner alone starts from a copy.
+func TestPrivateProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	again(t, 0o700, 0, "^TestConformance$/^(Lifecycle|Exec|Kernel)$", wantLevel+"=namespaces")
+}
