@@ -57,7 +57,7 @@ func (l *loop) init(e *Engine) {
 	l.e = e
 	l.version.Store(int64(e.state.version))
 	l.wake, l.ended = make(chan struct{}, 1), make(chan struct{})
-	pages := decode.NewPages(e.shape, e.options.MaxBatch)
+	pages := decode.NewPages(e.shape)
 	l.sessions = sessions{shape: e.shape, pages: pages, limit: e.options.CacheBytes, idle: map[string]*session{}}
 	l.scratch = make([]decode.Scratch, e.pool.Size())
 	for range l.scratch {
@@ -111,7 +111,6 @@ func (e *Engine) Release(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sessions.drop(id)
-	l.sessions.pages.Trim()
 	for _, list := range [][]*sequence{l.waiting, l.active} {
 		for _, s := range list {
 			if s.request.Session == id {

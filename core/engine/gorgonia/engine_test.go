@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/valence-rl/valence/core/engine"
+	"github.com/valence-rl/valence/core/engine/gorgonia/internal/simd"
 )
 
 // small has odd sizes everywhere, shared key heads and a context over one page.
@@ -139,6 +140,12 @@ func logprobsOf(t *testing.T, e *Engine, tokens []int) []float32 {
 func TestSampleAgreesWithTraining(t *testing.T) {
 	for _, c := range []Config{small(), DefaultConfig()} {
 		t.Run(fmt.Sprint(c.Hidden), func(t *testing.T) {
+			level := simd.Current()
+			if c == small() {
+				level = simd.Portable
+			}
+			before, _ := simd.Use(level)
+			defer simd.Use(before)
 			e := open(t, c, Options{Threads: 2})
 			roughen(e, 8)
 			prompt := randomData(c, []int{c.MaxContext / 3}, 9)[0].Tokens

@@ -13,7 +13,7 @@ type session struct {
 }
 
 // sessions keeps idle conversations' caches, all of the current weights, up to a
-// limit of bytes; the one unused for longest goes first. The loop's mutex guards it.
+// limit of bytes that unused pages share; the one unused for longest goes first. The loop's mutex guards it.
 type sessions struct {
 	shape model.Shape
 	pages *decode.Pages
@@ -44,7 +44,7 @@ func (s *sessions) take(id string, prompt []int) (decode.Cache, int) {
 func (s *sessions) put(id string, c decode.Cache, tokens []int) {
 	if id == "" {
 		c.Shrink(s.pages, 0)
-		s.pages.Trim()
+		s.pages.Trim(s.limit - s.bytes)
 		return
 	}
 	s.drop(id)
@@ -60,7 +60,7 @@ func (s *sessions) put(id string, c decode.Cache, tokens []int) {
 		}
 		s.drop(oldest)
 	}
-	s.pages.Trim()
+	s.pages.Trim(s.limit - s.bytes)
 }
 
 // drop forgets a conversation.
@@ -77,5 +77,5 @@ func (s *sessions) dropAll() {
 	for id := range s.idle {
 		s.drop(id)
 	}
-	s.pages.Trim()
+	s.pages.Trim(s.limit - s.bytes)
 }

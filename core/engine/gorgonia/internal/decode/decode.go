@@ -71,11 +71,10 @@ func (c *Cache) Bytes(s model.Shape) int { return 4 * len(c.pages) * s.PageLen()
 type Pages struct {
 	shape model.Shape
 	free  [][]float32
-	keep  int
 }
 
-// NewPages keeps at most keep unused pages.
-func NewPages(s model.Shape, keep int) *Pages { return &Pages{shape: s, keep: keep} }
+// NewPages makes an empty store for a model's pages.
+func NewPages(s model.Shape) *Pages { return &Pages{shape: s} }
 
 func (p *Pages) take() []float32 {
 	n := len(p.free)
@@ -89,11 +88,11 @@ func (p *Pages) take() []float32 {
 	return page
 }
 
-// Trim lets the garbage collector have the unused pages above the limit.
-func (p *Pages) Trim() {
-	if len(p.free) > p.keep {
-		clear(p.free[p.keep:])
-		p.free = p.free[:p.keep]
+// Trim lets the garbage collector have the unused pages above so many bytes.
+func (p *Pages) Trim(bytes int) {
+	if keep := max(0, bytes/(4*p.shape.PageLen())); len(p.free) > keep {
+		clear(p.free[keep:])
+		p.free = p.free[:keep]
 	}
 }
 

@@ -51,43 +51,54 @@ type Queries struct {
 // probabilities are left in p, one row of stride ldp a query: whole pages, 0 beyond
 // the query's position. Each query's result is independent of the others.
 func (s Shape) Attend(out []float32, stride int, q Queries, kv KV, p []float32, ldp int) {
-	hd, vs := s.HeadDim, s.valueStride()
 	for i := 0; i < q.N; i += simd.TileRows {
 		n := min(simd.TileRows, q.N-i)
-		pages := (q.Pos+(i+n-1)*q.Step)/Page + 1
+		t := Queries{n, q.Data[i*q.Stride:], q.Stride, q.Pos + i*q.Step, q.Step}
+		pages := (t.Pos+(n-1)*t.Step)/Page + 1
 		rows := p[i*ldp:]
-		few := n <= simd.StreamRows // then keys and values come from memory
+		if n <= simd.StreamRows && s.HeadDim == Page {
+			stream(out[i*stride:], stride, t, kv, rows, ldp, pages)
+			continue
+		}
 		for j := range pages {
-			keys := kv.keys(s, j)
-			if few {
-				simd.Stream(n, hd, q.Data[i*q.Stride:], q.Stride, 1, keys, Page, rows[j*Page:], ldp, true, kv.keys(s, min(j+1, pages-1)))
-			} else {
-				simd.Tile(n, hd, q.Data[i*q.Stride:], q.Stride, 1, keys, Page, rows[j*Page:], ldp, true)
-			}
+			simd.Tile(n, s.HeadDim, t.Data, t.Stride, 1, kv.keys(s, j), Page, rows[j*Page:], ldp, true)
 		}
-		for r := range n {
-			softmax(rows[r*ldp:r*ldp+pages*Page], q.Pos+(i+r)*q.Step+1)
+		t.softmax(rows, ldp, pages)
+		for j := range pages {
+			s.tiles(n, Page, rows[j*Page:], ldp, 1, kv.values(s, j), out[i*stride:], stride, j == 0)
 		}
-		for c := 0; c < hd; c += Page {
-			var narrow [simd.TileRows * Page]float32
-			o, ld := out[i*stride+c:], stride
-			if hd-c < Page {
-				o, ld = narrow[:], Page
-			}
-			for j := range pages {
-				values := kv.values(s, j)[c:]
-				if few {
-					simd.Stream(n, Page, rows[j*Page:], ldp, 1, values, vs, o, ld, j == 0, kv.values(s, min(j+1, pages-1))[c:])
-				} else {
-					simd.Tile(n, Page, rows[j*Page:], ldp, 1, values, vs, o, ld, j == 0)
-				}
-			}
-			if hd-c < Page {
-				for r := range n {
-					copy(out[(i+r)*stride+c:(i+r)*stride+hd], narrow[r*Page:])
-				}
-			}
+	}
+}
+
+// stream is Attend for a few queries with heads of 32: the time goes into fetching
+// keys and values from memory, so that each page is asked for one page ahead.
+func stream(out []float32, stride int, q Queries, kv KV, p []float32, ldp, pages int) {
+	const size = Page * Page
+	at := kv.Offset
+	for j := range pages {
+		page, next := kv.Pages[j], kv.Pages[0][at+size:]
+		if j+1 < pages {
+			next = kv.Pages[j+1][at:]
 		}
+		simd.Stream(q.N, Page, q.Data, q.Stride, 1, page[at:], Page, p[j*Page:], ldp, true, next)
+	}
+	q.softmax(p, ldp, pages)
+	at += size
+	for j := range pages {
+		page, next := kv.Pages[j], kv.Pages[0][at:]
+		if j+1 < pages {
+			next = kv.Pages[j+1][at:]
+		} else if len(next) >= 2*size { // the next head's keys
+			next = next[size:]
+		}
+		simd.Stream(q.N, Page, p[j*Page:], ldp, 1, page[at:], Page, out, stride, j == 0, next)
+	}
+}
+
+// softmax turns the queries' scores into probabilities.
+func (q Queries) softmax(rows []float32, ld, pages int) {
+	for r := range q.N {
+		softmax(rows[r*ld:r*ld+pages*Page], q.Pos+r*q.Step+1)
 	}
 }
 
