@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine"
 	"github.com/valence-rl/valence/core/engine/gorgonia/internal/simd"
 )
@@ -257,23 +258,31 @@ func TestMicroBatches(t *testing.T) {
 	}
 }
 
-// Logprobs against the float64 reference at every position.
+// Logits against the float64 reference at every position.
 func TestLogitsMatchReference(t *testing.T) {
-	c := small()
-	e := open(t, c, Options{Threads: 1})
-	roughen(e, 9)
-	d := randomData(c, []int{81}, 3)[0]
-	ref := newReference(e.shape, e.state.weights)
-	got := logprobsOf(t, e, d.Tokens)
-	for i := range got {
-		one := engine.Datum{Tokens: d.Tokens[:i+2], Weights: make([]float32, i+1)}
-		if i%9 > 0 && i < 70 {
-			continue // each costs a whole forward pass
+	for _, kv := range []int{1, 2, 4} {
+		c := small()
+		c.KVHeads = kv
+		e := open(t, c, Options{Threads: 1})
+		roughen(e, 9)
+		tokens := randomData(c, []int{c.MaxContext}, 3)[0].Tokens
+		want := newReference(e.shape, e.state.weights).logits(tokens)
+		got, err := e.Logits(tokens)
+		if err != nil {
+			t.Fatal(err)
 		}
-		one.Weights[i] = 1
-		want := -ref.loss([]engine.Datum{one}, engine.Loss{Kind: engine.CrossEntropy})
-		if diff := float64(got[i]) - want; diff > 1e-4 || diff < -1e-4 {
-			t.Errorf("position %d: %g, want %g", i, got[i], want)
+		for i := range want {
+			for j := range want[i] {
+				if d := float64(got[i][j]) - want[i][j]; d > 1e-4 || d < -1e-4 {
+					t.Fatalf("%d key heads, position %d, token %d: %g, want %g", kv, i, j, got[i][j], want[i][j])
+				}
+			}
+		}
+	}
+	e := open(t, small(), Options{})
+	for _, bad := range [][]int{{37}, {-1}, make([]int, 81)} {
+		if _, err := e.Logits(bad); diag.KindOf(err) != diag.KindData {
+			t.Errorf("%d tokens: %v", len(bad), err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine"
 	"github.com/valence-rl/valence/core/engine/gorgonia/internal/decode"
 	"github.com/valence-rl/valence/core/engine/gorgonia/internal/graph"
@@ -96,6 +97,31 @@ func (e *Engine) Info() engine.Info {
 		Name: "gorgonia", Vocab: e.shape.Vocab, MaxContext: e.shape.MaxContext, Parameters: e.shape.Size(),
 		Version: int(e.loop.version.Load()), Losses: []engine.LossKind{engine.CrossEntropy, engine.Clipped}, Threads: e.options.Threads,
 	}
+}
+
+// Logits computes what follows each of tokens, Vocab numbers a position, to compare
+// the engine with other implementations of its model. It waits for the sampling step
+// under way; tokens outside the vocabulary or beyond the context are errors of
+// KindData.
+func (e *Engine) Logits(tokens []int) ([][]float32, error) {
+	const op = "compute logits"
+	if err := e.checkTokens(tokens); err != nil {
+		return nil, diag.Wrap(diag.KindData, op, "", err)
+	}
+	if len(tokens) > e.shape.MaxContext {
+		return nil, diag.Errorf(diag.KindData, op, "", "%d tokens do not fit the context of %d", len(tokens), e.shape.MaxContext)
+	}
+	var cache decode.Cache
+	cache.Grow(decode.NewPages(e.shape), len(tokens))
+	out := make([][]float32, len(tokens))
+	e.weights.Lock()
+	defer e.weights.Unlock()
+	var scratch decode.Scratch
+	for i := range tokens {
+		out[i] = make([]float32, e.shape.Vocab)
+		e.decoder.Forward(&scratch, []decode.Item{{Tokens: tokens[i : i+1], Pos: i, Cache: &cache, Logits: out[i]}})
+	}
+	return out, nil
 }
 
 // Save implements [engine.Engine].
