@@ -30,7 +30,7 @@ type box struct {
 	group  *group
 
 	conn    *os.File
-	process *os.Process
+	process *child
 	diary   int64 // length of the driver's diary when the sandbox began
 
 	writing  sync.Mutex // of conn
@@ -86,15 +86,18 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	if info, err := d.diary.Stat(); err == nil {
 		b.diary = info.Size()
 	}
-	attr := d.attributes()
-	if b.group != nil && b.group.fd != nil {
-		attr.UseCgroupFD, attr.CgroupFD = true, int(b.group.fd.Fd())
-	}
-	process, err := os.StartProcess(d.program, []string{first.Name}, &os.ProcAttr{
+	spawn := first.Spawn{Range: d.privileged, User: uint64(os.Geteuid()), Team: uint64(os.Getegid()),
 		// The heap is a few hundred kilobytes; thousands of these processes live at once.
-		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=50", "GOTRACEBACK=single"},
-		Files: append([]*os.File{d.null, d.null, d.diary, theirs}, trees...), Sys: attr,
-	})
+		Values: []string{"GOMAXPROCS=1", "GOGC=50", "GOTRACEBACK=single"}}
+	if d.privileged {
+		spawn.User, spawn.Team, spawn.Count = firstID, firstID, idCount
+	}
+	files := append([]*os.File{d.diary, theirs}, trees...)
+	if b.group != nil && b.group.fd != nil {
+		spawn.Group = true
+		files = append(files, b.group.fd)
+	}
+	process, err := d.spawners.start(spawn, files)
 	if err != nil {
 		return fmt.Errorf("start the first process: %w", err)
 	}
@@ -119,12 +122,12 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 			joined <- nil
 			return
 		}
-		joined <- b.group.join(process.Pid)
+		joined <- b.group.join(process.pid)
 	}()
 	if b.group != nil && d.privileged {
 		// Many small processes over the memory limit must not cost the first one its
 		// life: that would turn a command's fault into the sandbox's.
-		score := "/proc/" + strconv.Itoa(process.Pid) + "/oom_score_adj"
+		score := "/proc/" + strconv.Itoa(process.pid) + "/oom_score_adj"
 		if err := os.WriteFile(score, []byte("-1000"), 0); err != nil {
 			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
 		}
@@ -150,7 +153,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	b.mu.Lock()
 	b.life = time.AfterFunc(b.limits.Life, func() { b.kill(fmt.Sprintf("its life of %s is over", b.limits.Life)) })
 	b.mu.Unlock()
-	d.log.Debug("sandbox made", "sandbox", b.name, "pid", process.Pid)
+	d.log.Debug("sandbox made", "sandbox", b.name, "pid", process.pid)
 	return nil
 }
 
@@ -206,15 +209,12 @@ func (b *box) listen() {
 			c <- f
 		}
 	}
-	b.process.Kill()
-	b.settling.Wait() // until then the number must not become another process's
-	state, err := b.process.Wait()
+	b.process.kill()
+	end := b.process.wait()
+	b.settling.Wait()
 	b.mu.Lock()
 	if b.reason == "" {
-		b.reason = "its first process ended unasked"
-		if err == nil {
-			b.reason += ": " + state.String()
-		}
+		b.reason = "its first process ended unasked: " + end
 		if words := b.driver.lastWords(b.diary); words != "" {
 			b.reason += "\n" + words
 		}
@@ -235,6 +235,9 @@ func (b *box) release() {
 	if b.conn != nil {
 		b.conn.Close()
 	}
+	if b.process != nil {
+		b.process.close()
+	}
 	if d.groups != nil {
 		d.groups.give(b.group)
 	}
@@ -254,7 +257,7 @@ func (b *box) kill(reason string) {
 		b.reason = reason
 	}
 	b.mu.Unlock()
-	b.process.Kill()
+	b.process.kill()
 }
 
 // request sends a request and waits for its answer, for most at most: a sandbox

@@ -39,12 +39,11 @@ type Driver struct {
 	groups     *groups // nil: none can be made
 	tools      toolchain
 	filter     []byte
-	program    string   // to execute
-	image      *os.File // what program names, where a copy was needed
-	null       *os.File
+	image      *os.File // the copy of this program that is started again, if one was needed
 	diary      *os.File // stderr of the first processes
-	privileged bool     // a range of ids and trees of any owner are to be had
-	procfs     bool     // a fresh /proc is
+	spawners   *spawners
+	privileged bool // a range of ids and trees of any owner are to be had
+	procfs     bool // a fresh /proc is
 	isolation  sandbox.Isolation
 
 	mu     sync.Mutex
@@ -102,18 +101,18 @@ func (d *Driver) open(dir string, cache int64) error {
 	if d.state, err = newState(dir); err != nil {
 		return err
 	}
-	if d.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
-		return err
-	}
 	if d.diary, err = os.OpenFile(filepath.Join(d.state.dir, "first.log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
 	if d.filter, err = seccompFilter(); err != nil {
 		return fmt.Errorf("seccomp filter: %w", err)
 	}
-	if d.program, d.image, err = executable(); err != nil {
+	program, image, err := executable()
+	if err != nil {
 		return err
 	}
+	d.image = image
+	d.spawners = &spawners{program: program, diary: d.diary}
 	owner := -1
 	if d.privileged {
 		owner = firstID
@@ -354,11 +353,14 @@ func (d *Driver) close() error {
 	d.mu.Unlock()
 	d.alive.Wait()
 	var errs []error
+	if d.spawners != nil {
+		d.spawners.close()
+	}
 	if d.groups != nil {
 		errs = append(errs, d.groups.close())
 		d.groups = nil
 	}
-	for _, f := range []**os.File{&d.null, &d.diary, &d.image} {
+	for _, f := range []**os.File{&d.diary, &d.image} {
 		if *f != nil {
 			(*f).Close()
 			*f = nil
@@ -383,26 +385,6 @@ func (d *Driver) lastWords(since int64) string {
 	b := make([]byte, info.Size()-from)
 	n, _ := d.diary.ReadAt(b, from)
 	return strings.TrimSpace(string(b[:n]))
-}
-
-// attributes are the namespaces and users of a new sandbox.
-func (d *Driver) attributes() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{
-		Setsid: true,
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
-			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-	}
-	if d.privileged {
-		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: idCount}}
-		a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
-		// Without it the program would run under an id that has no name inside, and
-		// lose its capabilities at once.
-		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
-	} else {
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
-	}
-	return a
 }
 
 // setupOf is what the first process is told, and the trees that it is handed.

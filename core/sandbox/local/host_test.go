@@ -44,7 +44,7 @@ func host(dir string) {
 		fail(err)
 		_, err = s.Exec(ctx, sandbox.Command{Shell: "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' &) ; sleep 1000 & echo x > file"})
 		fail(err)
-		fmt.Println(s.(*box).process.Pid)
+		fmt.Println(s.(*box).process.pid)
 		go s.Exec(ctx, sandbox.Command{Shell: "sleep 1000"})
 	}
 	fmt.Println("ready")

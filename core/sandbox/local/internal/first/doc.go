@@ -5,8 +5,12 @@
 // microseconds: see init.
 package first
 
-// Name is argv[0] of a program that is started to be the first process of a sandbox.
-const Name = "valence-sandbox"
+// What a program is started to be, as argv[0]: the first process of a sandbox, or
+// a spawner of such processes.
+const (
+	Name        = "valence-sandbox"
+	SpawnerName = "valence-spawner"
+)
 
 // Threads is the number of threads that the first process needs at most. They are
 // started before the first command, because none can be started once commands

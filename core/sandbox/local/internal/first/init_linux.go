@@ -7,23 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that the host hands to the first process: the control socket, the
-// tree of the workspace's files, then the trees of the binds that come as such.
+// Descriptors that come with the process: the control socket, and for the first
+// process the tree of the workspace's files and those of the binds that come as such.
 const (
 	controlFD   = 3
 	firstTreeFD = 4
 )
 
-// init turns a process that was started as the first one of a sandbox into that.
-// It does so here and not in main because everything that this package does not
+// init turns a process that was started as one of this package into that. It does so here and not in main because everything that this package does not
 // import would be initialised before main, in every sandbox, for nothing.
 func init() {
-	if os.Args[0] != Name || os.Getpid() != 1 {
-		return
-	}
 	// This goroutine is tied to the main thread while packages are initialised,
 	// which would make every switch from and to it one of threads.
-	go begin()
+	switch {
+	case os.Args[0] == Name && os.Getpid() == 1:
+		go begin()
+	case os.Args[0] == SpawnerName:
+		go spawn()
+	default:
+		return
+	}
 	select {}
 }
 
