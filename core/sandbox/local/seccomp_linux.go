@@ -27,8 +27,8 @@ var namespaces = []uint64{
 // errno is the seccomp action that lets a call fail.
 func errno(n unix.Errno) seccomp.Action { return seccomp.ActionErrno | seccomp.Action(n) }
 
-// seccompFilter assembles the program that every command runs under.
-func seccompFilter() ([]byte, error) {
+// seccompProgram is what decides about every system call of a command.
+func seccompProgram() ([]bpf.Instruction, error) {
 	native, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -64,11 +64,19 @@ func seccompFilter() ([]byte, error) {
 	}
 	// The library lets other architectures' calls through, int 0x80 among them.
 	const archOffset = 4
-	program := append([]bpf.Instruction{
+	return append([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: archOffset, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(native.ID), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(errno(unix.ENOSYS))},
-	}, body...)
+	}, body...), nil
+}
+
+// seccompFilter assembles the program for the kernel.
+func seccompFilter() ([]byte, error) {
+	program, err := seccompProgram()
+	if err != nil {
+		return nil, err
+	}
 	raw, err := bpf.Assemble(program)
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (c *workspaces) lay(dir string, w *sdk.Workspace) (int64, error) {
 const blockSize = 4096
 
 func (c *workspaces) write(dir string, files []sdk.File) (int64, error) {
-	size := int64(blockSize)
+	var size int64
 	made := map[string]bool{}
 	var makeDir func(d string) error
 	makeDir = func(d string) error {
