@@ -204,6 +204,8 @@ func startTorch(python string) (*torchProcess, error) {
 		script = filepath.Join("bench", "engine", "torch_bench.py")
 	}
 	cmd := exec.Command(python, script, "--serve")
+	// The BLAS behind torch has threads of its own.
+	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1")
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	in, err := cmd.StdinPipe()
