@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/core/sandbox/local"
 )
 
@@ -31,7 +32,7 @@ func checkPython(ctx context.Context) check {
 // checkSandbox makes a sandbox and reports what separates it from this machine.
 func checkSandbox(context.Context) check {
 	c := check{Name: "sandbox", Kind: diag.KindSandbox}
-	d, err := local.New(local.Options{})
+	d, err := local.New(local.Options{Dir: run.SandboxDir()})
 	if err != nil {
 		c.Status, c.Detail = statusFail, err.Error()
 		return c.explain(err)

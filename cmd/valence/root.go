@@ -35,7 +35,12 @@ func newRoot(a *app) *cobra.Command {
 
 // verbs are the constructors of the commands under root.
 var verbs = []func(*app) *cobra.Command{
+	newTrainCommand,
+	newSFTCommand,
+	newEvalCommand,
+	newRolloutCommand,
 	newReportCommand,
+	newPluginCommand,
 	newConfigCommand,
 	newDoctorCommand,
 	newVersionCommand,

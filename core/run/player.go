@@ -7,7 +7,6 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
 	"github.com/valence-rl/valence/core/policy"
-	"github.com/valence-rl/valence/core/policy/bpe"
 )
 
 // Policies lists the names that [Setup.OpenPolicy] knows.
@@ -40,14 +39,11 @@ func (s *Setup) OpenPolicy(name, dir string) (policy.Policy, error) {
 // randomPolicy has the configured policy's shape and tokenizer, and weights that
 // have learnt nothing.
 func (s *Setup) randomPolicy() (policy.Policy, error) {
-	tok, err := bpe.Load(s.Config.Policy.Path)
+	shape, err := s.OpenModel("")
 	if err != nil {
-		return nil, diag.Wrap(diag.KindPolicy, "open policy", s.Config.Policy.Path, err)
+		return nil, err
 	}
-	c, err := gorgonia.ReadConfig(s.Config.Policy.Path)
-	if err != nil {
-		return nil, diag.Wrap(diag.KindPolicy, "open policy", s.Config.Policy.Path, err)
-	}
+	c, tok := shape.Engine.Config(), shape.Tokenizer
 	tmp, err := os.MkdirTemp("", "valence-random-*")
 	if err != nil {
 		return nil, diag.Wrap(diag.KindPolicy, "open policy", "random", err)

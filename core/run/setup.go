@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
 		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
 	}
-	driver, err := local.New(local.Options{Defaults: limits, Log: o.Log})
+	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Log: o.Log})
 	if err != nil {
 		return s, err
 	}
@@ -116,6 +116,13 @@ func (s *Setup) Close() error {
 	}
 	s.cleanup = nil
 	return errors.Join(errs...)
+}
+
+// SandboxDir is where local sandboxes keep what they share: a folder of this user
+// under the temporary directory, which every run of the user shares, so that the
+// next one removes what a killed one left.
+func SandboxDir() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("valence-%d", os.Getuid()))
 }
 
 // Concurrency is how many episodes are under way at once.

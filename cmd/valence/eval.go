@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/valence-rl/valence/core/eval"
+	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/run"
+)
+
+// measured is the result of eval.
+type measured struct {
+	Policy string          `json:"policy"`
+	Splits []measuredSplit `json:"splits"`
+}
+
+type measuredSplit struct {
+	Split    string          `json:"split"`
+	Runs     int             `json:"runs"`
+	Skills   []measuredSkill `json:"skills"`
+	Mean     float64         `json:"mean"`
+	Excluded int             `json:"excluded"`
+}
+
+type measuredSkill struct {
+	Name     string         `json:"name"`
+	Tasks    int            `json:"tasks"`
+	Avg      float64        `json:"avg"`
+	CI       [2]float64     `json:"ci"`
+	Min      float64        `json:"min"` // lowest mean of a task
+	Max      float64        `json:"max"`
+	Ends     map[string]int `json:"ends"`
+	Excluded int            `json:"excluded"`
+}
+
+func (m measured) table(w io.Writer, p palette) {
+	for _, s := range m.Splits {
+		fmt.Fprintf(w, "%s on %s, Avg@%d\n", m.Policy, s.Split, s.Runs)
+		g := grid{head: []string{"SKILL", "TASKS", "AVG", "95% INTERVAL"}}
+		for _, k := range s.Skills {
+			g.add(k.Name, fmt.Sprint(k.Tasks), fmt.Sprintf("%.3f", k.Avg), fmt.Sprintf("%.3f–%.3f", k.CI[0], k.CI[1]))
+		}
+		g.add("mean", "", fmt.Sprintf("%.3f", s.Mean), "")
+		g.write(w, p)
+		if s.Excluded > 0 {
+			fmt.Fprintf(w, "%d episodes excluded: the infrastructure failed\n", s.Excluded)
+		}
+	}
+}
+
+func newEvalCommand(a *app) *cobra.Command {
+	var (
+		policyName, dir, save string
+		splits                []string
+		k, n                  int
+		failUnder             float64
+	)
+	cmd := &cobra.Command{
+		Use:   "eval -c FILE",
+		Short: "Measure a policy on the evaluation tasks",
+		Args:  cobra.NoArgs,
+	}
+	f := a.configFlags(cmd)
+	fl := cmd.Flags()
+	policyName = "engine"
+	fl.Var(&choice{&policyName, run.Policies}, "policy", "who answers: engine, oracle, noop, random or expert")
+	fl.StringVar(&dir, "path", "", "policy `folder` in place of the configured one")
+	fl.StringVar(&save, "save", "", "also write the evaluation with its episodes into this run `folder`")
+	fl.StringSliceVar(&splits, "split", nil, "splits to measure; default: those of the configuration")
+	fl.IntVarP(&k, "runs", "k", 0, "runs of each task; default: [eval] runs")
+	fl.IntVarP(&n, "tasks", "n", 0, "tasks a skill; default: [eval] tasks")
+	fl.Float64Var(&failUnder, "fail-under", 0, "exit with 4 when the mean over the skills is below")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if n > 0 {
+			f.sets = append(f.sets, fmt.Sprintf("eval.tasks=%d", n))
+		}
+		s, view, err := a.open(cmd.Context(), f)
+		if err != nil {
+			return err
+		}
+		defer view.close()
+		defer s.Close()
+		p, err := s.OpenPolicy(policyName, dir)
+		if err != nil {
+			return err
+		}
+		m := measured{Policy: p.Name()}
+		if len(splits) == 0 {
+			splits = s.Splits()
+		}
+		lost, missed := 0, false
+		for _, split := range splits {
+			e, episodes, err := s.Measure(cmd.Context(), p, split, 0, cmp.Or(k, s.Config.Eval.Runs))
+			if err != nil {
+				return err
+			}
+			if save != "" {
+				if err := journal.Dir(filepath.Clean(save)).WriteEval(e, episodes); err != nil {
+					return err
+				}
+			}
+			ms := summarise(e)
+			lost += ms.Excluded
+			missed = missed || ms.Mean < failUnder
+			m.Splits = append(m.Splits, ms)
+		}
+		view.close()
+		if err := a.out.result(m); err != nil {
+			return err
+		}
+		switch {
+		case missed:
+			return statusGate
+		case lost > 0:
+			return statusLosses
+		}
+		return nil
+	}
+	return cmd
+}
+
+func summarise(e journal.Eval) measuredSplit {
+	m := measuredSplit{Split: e.Split, Runs: e.Runs}
+	for _, k := range e.Skills {
+		avg := eval.Average(k.Scores, 1)
+		s := measuredSkill{Name: k.Name, Tasks: len(k.Tasks), Avg: avg.Avg, CI: avg.CI, Ends: k.Ends, Excluded: k.Excluded, Min: 1}
+		for _, row := range k.Scores {
+			if len(row) == 0 {
+				continue
+			}
+			sum := 0.0
+			for _, x := range row {
+				sum += x
+			}
+			s.Min, s.Max = min(s.Min, sum/float64(len(row))), max(s.Max, sum/float64(len(row)))
+		}
+		m.Skills = append(m.Skills, s)
+		m.Mean += avg.Avg / float64(len(e.Skills))
+		m.Excluded += k.Excluded
+	}
+	return m
+}

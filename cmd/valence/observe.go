@@ -1,0 +1,29 @@
+package main
+
+import "github.com/valence-rl/valence/core/run"
+
+// observe shows what a run tells. It is safe for concurrent use.
+func (p *view) observe(e run.Event) {
+	switch e.Kind {
+	case run.Opening:
+		p.opening(e.Text)
+	case run.Started:
+		p.started(e.Text, e.Total, e.Version, e.Steps)
+	case run.Finished:
+		p.finished(e.Text, e.Done, e.Total, e.Errors)
+	case run.Stepped:
+		p.stepped(e.Step, e.Steps)
+		p.told("step", e.Step)
+	case run.Measured:
+		p.noted(evalLine(e.Eval))
+		p.told("eval", e.Eval)
+	case run.Learning:
+		p.learning(e.Text, e.Done, e.Total, e.Loss)
+	case run.Saved:
+		p.noted("saved " + e.Text)
+		p.told("saved", map[string]string{"folder": e.Text})
+	case run.Warned:
+		p.warned(e.Text)
+		p.told("warning", map[string]string{"text": e.Text})
+	}
+}
