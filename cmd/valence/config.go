@@ -9,6 +9,7 @@ import (
 
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/journal"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -103,17 +104,23 @@ func newConfigDocsCommand(a *app) *cobra.Command {
 	var write bool
 	cmd := &cobra.Command{
 		Use:   "docs",
-		Short: "Print the reference of all keys, or write it to docs/config.md",
+		Short: "Print the reference of all keys, or write the references under docs",
 		Args:  cobra.NoArgs,
 	}
-	cmd.Flags().BoolVarP(&write, "write", "w", false, "write docs/config.md under the current directory")
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "write docs/config.md and docs/metrics.md under the current directory")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if !write {
 			_, err := io.WriteString(a.stdout, config.Docs())
 			return err
 		}
-		if err := os.WriteFile("docs/config.md", []byte(config.Docs()), 0o644); err != nil {
-			return diag.Wrap(diag.KindConfig, "write reference", "", err)
+		metrics, err := journal.Reference()
+		if err != nil {
+			return err
+		}
+		for file, text := range map[string]string{"docs/config.md": config.Docs(), "docs/metrics.md": metrics} {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				return diag.Wrap(diag.KindConfig, "write reference", "", err)
+			}
 		}
 		return nil
 	}

@@ -65,22 +65,22 @@ type Step struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
 
-	Loss         float64 `json:"loss"`
-	ClipShare    float64 `json:"clip_share"`
-	Entropy      float64 `json:"entropy"` // nats a token
-	GradNorm     float64 `json:"grad_norm"`
-	LearningRate float64 `json:"learning_rate"`
-	Ratio        float64 `json:"ratio"` // mean importance ratio
+	Loss         float64 `json:"loss"`          // of the surrogate, weights included; near 0 by construction before the first inner epoch
+	ClipShare    float64 `json:"clip_share"`    // share of trained tokens whose gradient the clip removed
+	Entropy      float64 `json:"entropy"`       // nats a token
+	GradNorm     float64 `json:"grad_norm"`     // global norm before clipping
+	LearningRate float64 `json:"learning_rate"` // after warm-up
+	Ratio        float64 `json:"ratio"`         // mean importance ratio
 
 	TrainedTokens int `json:"trained_tokens"` // unmasked
 	Tokens        int `json:"tokens"`         // of all sequences trained on
-	SampledTokens int `json:"sampled_tokens"`
+	SampledTokens int `json:"sampled_tokens"` // by the policy in this step's episodes
 
-	RolloutSeconds float64 `json:"rollout_seconds"`
-	TrainSeconds   float64 `json:"train_seconds"`
-	Seconds        float64 `json:"seconds"`
+	RolloutSeconds float64 `json:"rollout_seconds"` // that the trainer waited for groups
+	TrainSeconds   float64 `json:"train_seconds"`   // of the update
+	Seconds        float64 `json:"seconds"`         // of the whole step
 
-	Skills map[string]*SkillStep `json:"skills"`
+	Skills map[string]*SkillStep `json:"skills"`           // by name
 	Fates  map[string]int        `json:"fates"`            // groups that ended in this step, by fate
 	Errors map[string]int        `json:"errors,omitempty"` // failed attempts, by kind; those retried included
 }
