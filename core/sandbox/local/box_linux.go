@@ -41,7 +41,8 @@ type box struct {
 	waits  map[uint32]chan first.Frame
 	life   *time.Timer
 	reason string        // why it was killed; "" while nobody did
-	dead   chan struct{} // closed when the first process is gone and waited for
+	ended  chan struct{} // closed when the first process answers no more
+	dead   chan struct{} // closed when it is gone, and all with it
 }
 
 // slack is how much longer than its own deadline an answer may take before the
@@ -110,8 +111,8 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	late := time.AfterFunc(b.limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.limits.Create)) })
 	defer late.Stop()
 	// From here on listen cleans up when the process ends, whoever ends it.
-	answer := make(chan first.Frame, 1)
-	b.waits[0] = answer
+	answer, thread := make(chan first.Frame, 1), make(chan first.Frame, 1)
+	b.waits[0], b.waits[first.ThreadID] = answer, thread
 	b.settling.Add(1)
 	go b.listen()
 
@@ -122,11 +123,20 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 			joined <- nil
 			return
 		}
-		joined <- b.group.join(process.pid)
+		joined <- b.group.join(process.pid, func() (int, error) {
+			select {
+			case f := <-thread:
+				d := &first.Decoder{B: f.Body}
+				return threadOf(process.pid, int(d.Uint()))
+			case <-b.ended:
+				return 0, errors.New("the first process has ended")
+			}
+		})
 	}()
-	if b.group != nil && d.privileged {
-		// Many small processes over the memory limit must not cost the first one its
-		// life: that would turn a command's fault into the sandbox's.
+	if b.group != nil && b.group.fd != nil {
+		// Processes and the first one share one group. That many small processes over
+		// the memory limit cost the first one its life would turn a command's fault
+		// into the sandbox's.
 		score := "/proc/" + strconv.Itoa(process.pid) + "/oom_score_adj"
 		if err := os.WriteFile(score, []byte("-1000"), 0); err != nil {
 			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
@@ -209,6 +219,7 @@ func (b *box) listen() {
 			c <- f
 		}
 	}
+	close(b.ended)
 	b.process.kill()
 	end := b.process.wait()
 	b.settling.Wait()

@@ -23,7 +23,8 @@ var controllers = []string{"memory", "cpu", "pids"}
 // is named after its host process, so that groups of the dead are known.
 const groupFolder = "valence"
 
-// serverTasks is what a sandbox's first process itself takes of the pids limit.
+// serverTasks is what a sandbox's first process itself takes of a limit on
+// processes that counts all of its threads.
 const serverTasks = first.Threads + 6
 
 // groups hands control groups out and takes them back for further use: making and
@@ -259,7 +260,11 @@ func (g *groups) take(l sandbox.Limits) (*group, error) {
 const period = 100_000
 
 func (g *groups) limit(one *group, l sandbox.Limits) error {
-	memory, pids := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Pids+serverTasks)
+	own := 1 // the thread that forks
+	if g.unified != "" {
+		own = serverTasks
+	}
+	memory, pids := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Pids+own)
 	quota := strconv.Itoa(max(1000, int(l.CPUs*period)))
 	if err := set(one.dirs["pids"], "pids.max", pids); err != nil {
 		return err
@@ -293,22 +298,54 @@ func (g *groups) limit(one *group, l sandbox.Limits) error {
 		set(one.dirs["cpu"], "cpu.cfs_quota_us", quota))
 }
 
-// join moves a process into the group. Each move of version 1 waits for every
-// CPU once, so it is worth doing beside something else.
-func (one *group) join(pid int) error {
+// join puts a sandbox's first process into the group. In version 2 it was started
+// there. In version 1 only the thread that forks the commands joins memory and
+// pids: commands inherit its place, and whatever they use up, the process itself
+// can go on. thread gives that thread's number, or an error when none will come.
+//
+// Each move of version 1 waits for every CPU once, so it is worth doing beside
+// something else.
+func (one *group) join(pid int, thread func() (int, error)) error {
 	if one.fd != nil {
-		return nil // it was started there
+		return nil
 	}
-	done := map[string]bool{}
-	for _, c := range controllers {
-		if d := one.dirs[c]; !done[d] {
-			done[d] = true
-			if err := set(d, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-				return err
-			}
+	memory, pids, cpu := one.dirs["memory"], one.dirs["pids"], one.dirs["cpu"]
+	if cpu != memory && cpu != pids {
+		if err := set(cpu, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return err
 		}
 	}
-	return nil
+	tid, err := thread()
+	if err != nil {
+		return err
+	}
+	if err := set(memory, "tasks", strconv.Itoa(tid)); err != nil || memory == pids {
+		return err
+	}
+	return set(pids, "tasks", strconv.Itoa(tid))
+}
+
+// threadOf finds the number on the host of a thread of process pid that has number
+// inside within the innermost pid namespace.
+func threadOf(pid, inside int) (int, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	want := strconv.Itoa(inside)
+	for _, t := range tasks {
+		b, err := os.ReadFile(filepath.Join(dir, t.Name(), "status"))
+		if err != nil {
+			continue // it has ended
+		}
+		_, numbers, _ := strings.Cut(string(b), "\nNSpid:")
+		numbers, _, _ = strings.Cut(numbers, "\n")
+		if f := strings.Fields(numbers); len(f) > 1 && f[len(f)-1] == want {
+			return strconv.Atoi(t.Name())
+		}
+	}
+	return 0, fmt.Errorf("process %d has no thread %d", pid, inside)
 }
 
 // give takes a group back whose processes have been waited for.

@@ -139,10 +139,10 @@ func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pi
 	done := make(chan struct{})
 	s.spawn <- func() {
 		defer close(done)
-		if s.oom != nil {
-			s.oom.WriteAt([]byte("0"), 0)
-			defer s.oom.WriteAt([]byte("-1000"), 0)
-		}
+		// When memory runs out, commands go first: before this process, and before
+		// anything of the host's.
+		s.oom.WriteAt([]byte("1000"), 0)
+		defer s.oom.WriteAt(s.score, 0)
 		undo := s.limit(unix.RLIMIT_DATA, s.setup.MaxData)
 		defer undo(&pid)
 		undo = s.limit(unix.RLIMIT_NPROC, s.setup.MaxProcs)

@@ -37,7 +37,8 @@ func begin() {
 		fmt.Fprintln(os.Stderr, "control socket:", err)
 		os.Exit(1)
 	}
-	s := &server{conn: os.NewFile(controlFD, "control")}
+	s := &server{conn: os.NewFile(controlFD, "control"), rights: make(chan struct{}), ready: make(chan error), spawn: make(chan func())}
+	go s.spawner()
 	f, err := ReadFrame(s.conn)
 	if err != nil {
 		os.Exit(1)

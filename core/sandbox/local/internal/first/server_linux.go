@@ -1,7 +1,6 @@
 package first
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -21,10 +20,13 @@ type server struct {
 
 	upper, lower int      // the overlay's directories, O_PATH
 	null         int      // stdin of commands that get none
-	oom          *os.File // this process's oom_score_adj, nil if the host left it alone
+	oom          *os.File // this process's oom_score_adj
+	score        []byte   // what it says
 	bash         bool
 
-	writing sync.Mutex // of conn
+	writing sync.Mutex    // of conn
+	rights  chan struct{} // the surroundings are made, rights can be given up
+	ready   chan error    // they were
 	spawn   chan func()
 	reaper  reaper
 	files   chan struct{} // a token for each file request at work
@@ -58,32 +60,39 @@ func (s *server) prepare() error {
 	_, err = os.Stat("/bin/bash")
 	s.bash = err == nil
 	s.files = make(chan struct{}, 2)
-	s.spawn = make(chan func())
-	ready := make(chan error)
-	go s.spawner(ready)
-	if err := <-ready; err != nil {
+	s.rights <- struct{}{}
+	if err := <-s.ready; err != nil {
 		return err
 	}
-	if f, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0); err == nil {
-		var score [8]byte
-		if n, _ := f.ReadAt(score[:], 0); bytes.HasPrefix(score[:n], []byte("-")) {
-			s.oom = f
-		} else {
-			f.Close()
-		}
+	if s.oom, err = os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0); err != nil {
+		return err
 	}
+	score := make([]byte, 16)
+	n, err := s.oom.ReadAt(score, 0)
+	if n == 0 {
+		return err
+	}
+	s.score = score[:n]
 	return nil
 }
 
 // spawner owns the thread that forks every command. Rights are given up on this
-// thread alone: commands inherit that, and no other thread has to be stopped for it.
-func (s *server) spawner(ready chan<- error) {
+// thread alone: commands inherit that, and no other thread has to be stopped for
+// it. Where the host can, it puts this thread alone into the control groups too:
+// then commands cannot starve the rest of this process of memory or threads.
+func (s *server) spawner() {
 	runtime.LockOSThread()
+	var e Encoder
+	e.Uint(uint64(unix.Gettid()))
+	s.writing.Lock()
+	WriteFrame(s.conn, Frame{ID: ThreadID, Kind: KindThread, Body: e.B})
+	s.writing.Unlock()
+	<-s.rights
 	err := dropCapabilities()
 	if err == nil {
 		err = loadFilter(s.setup.Filter)
 	}
-	ready <- err
+	s.ready <- err
 	for f := range s.spawn {
 		f()
 	}
