@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -198,11 +199,11 @@ func (l *loop) admit() bool {
 			s.err = errClosed
 		case s.ctx.Err() != nil:
 			s.err = s.ctx.Err()
-		case s.out.Stop == "":
+		case s.out.Stop == "" && s.err == nil:
 			return false
 		}
 		id := s.request.Session
-		if s.forget || s.mixed {
+		if s.forget || s.mixed || errors.Is(s.err, errDiverged) {
 			id = ""
 		}
 		l.sessions.put(id, s.cache, s.tokens[:s.fed])
@@ -279,7 +280,11 @@ func (l *loop) step(items []decode.Item, fed []*sequence) {
 
 // advance chooses the next token from the logits.
 func (s *sequence) advance(scratch []float32, version, maxContext int) {
-	token, logprob := choose(s.logits, scratch, &s.request, s.random)
+	token, logprob, ok := choose(s.logits, scratch, &s.request, s.random)
+	if !ok {
+		s.err = errDiverged
+		return
+	}
 	s.tokens = append(s.tokens, token)
 	o := &s.out
 	o.Tokens = append(o.Tokens, token)

@@ -14,14 +14,17 @@ import (
 // tempered or cut; e is scratch of the same length. Temperature comes first, then
 // TopK, then TopP on what TopK left. At temperature 0 it is the first of the largest
 // logits, with logprob 0. One number of r is used per token, none at temperature 0.
-func choose(logits, e []float32, q *engine.SampleRequest, r *rand.Rand) (token int, logprob float32) {
+// ok is false for logits that make no distribution.
+func choose(logits, e []float32, q *engine.SampleRequest, r *rand.Rand) (token int, logprob float32, ok bool) {
 	if q.Temperature == 0 {
+		ok = true
 		for i, v := range logits {
 			if v > logits[token] {
 				token = i
 			}
+			ok = ok && v == v
 		}
-		return token, 0
+		return token, 0, ok
 	}
 	if q.Temperature != 1 {
 		simd.Scale(logits, logits, float32(1/q.Temperature))
@@ -47,6 +50,9 @@ func choose(logits, e []float32, q *engine.SampleRequest, r *rand.Rand) (token i
 	for _, v := range e {
 		total += float64(v)
 	}
+	if !(total > 0) || math.IsInf(total, 0) {
+		return 0, 0, false
+	}
 	u := r.Float64() * total
 	last := 0
 	for i, v := range e {
@@ -58,7 +64,7 @@ func choose(logits, e []float32, q *engine.SampleRequest, r *rand.Rand) (token i
 			break
 		}
 	}
-	return last, model.Logprob(logits[last], top, sum)
+	return last, model.Logprob(logits[last], top, sum), true
 }
 
 // keepTop clears all but the k largest entries, and of these all but the fewest

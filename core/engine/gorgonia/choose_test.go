@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 				for i, v := range p {
 					logits[i] = float32(math.Log(v)) + 5
 				}
-				id, lp := choose(logits, make([]float32, len(p)), &c.q, r)
+				id, lp, _ := choose(logits, make([]float32, len(p)), &c.q, r)
 				count[id]++
 				if math.Abs(float64(lp)-math.Log(c.want[id])) > 1e-5 {
 					t.Fatalf("token %d has logprob %g, want %g", id, lp, math.Log(c.want[id]))
@@ -54,7 +54,7 @@ func TestChooseSkipsImpossibleTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	inf := float32(math.Inf(-1))
 	for range 1000 {
-		if id, _ := choose([]float32{inf, 0, inf, -200, inf}, make([]float32, 5), &engine.SampleRequest{Temperature: 1}, r); id != 1 {
+		if id, _, ok := choose([]float32{inf, 0, inf, -200, inf}, make([]float32, 5), &engine.SampleRequest{Temperature: 1}, r); id != 1 || !ok {
 			t.Fatalf("token %d of probability 0", id)
 		}
 	}

@@ -52,7 +52,10 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-var errClosed = errors.New("the engine is closed")
+var (
+	errClosed   = errors.New("the engine is closed")
+	errDiverged = errors.New("the logits are not finite: the policy has diverged")
+)
 
 // Open loads a policy folder. Errors are diag.Errors of KindPolicy, or KindData for
 // a damaged file, that name the file and the key or tensor at fault. Close the

@@ -2,11 +2,16 @@ package gorgonia
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
+	"weak"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine"
 	"github.com/valence-rl/valence/core/engine/gorgonia/internal/simd"
 )
@@ -164,4 +169,61 @@ func TestSampleAgreesWithTraining(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A policy that has diverged is an error, in sampling as in training, and nothing of
+// the failed call is held.
+func TestDivergence(t *testing.T) {
+	c := small()
+	e := open(t, c, Options{Threads: 2})
+	ctx := context.Background()
+	data := randomData(c, []int{20}, 1)
+	sane := append([]float32{}, e.state.weights...)
+	e.state.weights[c.Vocab*c.Hidden] = float32(math.NaN())
+	e.weights.Lock()
+	e.changed()
+	e.weights.Unlock()
+	for _, temperature := range []float64{0, 0.5, 1} {
+		_, err := e.Sample(ctx, engine.SampleRequest{Session: "s", Prompt: []int{1, 2}, MaxTokens: 3, Temperature: temperature})
+		if !errors.Is(err, errDiverged) || diag.KindOf(err) != diag.KindPolicy {
+			t.Errorf("temperature %g: %v", temperature, err)
+		}
+	}
+	_, err := e.ForwardBackward(ctx, data, engine.Loss{Kind: engine.CrossEntropy})
+	if err == nil || !strings.Contains(err.Error(), "not finite") || len(err.Error()) > 300 || diag.KindOf(err) != diag.KindPolicy {
+		t.Errorf("training: %v", err)
+	}
+	copy(e.state.weights, sane)
+	e.weights.Lock()
+	e.changed()
+	e.weights.Unlock()
+	if res, err := e.OptimStep(ctx, engine.AdamParams{}); err != nil || res.GradNorm != 0 {
+		t.Errorf("after it: %+v, %v", res, err)
+	}
+	if _, err := e.Sample(ctx, engine.SampleRequest{Session: "s", Prompt: []int{1, 2}, MaxTokens: 3, Temperature: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A closed engine's graph and weights can be collected.
+func TestCloseFreesMemory(t *testing.T) {
+	weights := func() weak.Pointer[float32] {
+		e := open(t, small(), Options{Threads: 2})
+		if _, err := e.ForwardBackward(context.Background(), randomData(small(), []int{20}, 1), engine.Loss{Kind: engine.CrossEntropy}); err != nil {
+			t.Fatal(err)
+		}
+		p := weak.Make(&e.gradients[0])
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}()
+	for range 200 {
+		runtime.GC() // the tape machine's finalizer needs a cycle of its own
+		if weights.Value() == nil {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the gradients are still reachable")
 }

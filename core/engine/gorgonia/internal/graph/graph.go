@@ -28,16 +28,22 @@ var install = sync.OnceFunc(func() { G.Use(matrix.BLAS{Workers: workers.New(1)})
 
 // Graph is the compiled training step. It is used by one goroutine at a time.
 type Graph struct {
+	*state
+	machine interface {
+		RunAll() error
+		Reset()
+	}
+}
+
+// state is what the operators share. They must not reach the machine: it has a
+// finalizer and holds them, and the garbage collector frees no such cycle.
+type state struct {
 	shape     model.Shape
 	capacity  int
 	pool      workers.Pool
 	rotations *model.Rotations
 	batch     *Batch
-
-	machine interface {
-		RunAll() error
-		Reset()
-	}
+	failure   error // of an operator in this run
 
 	stream []float32       // the residual stream's gradient
 	logits []float32       // then their gradient
@@ -110,7 +116,7 @@ func (b *Batch) Term(i int) model.Term { return b.terms[i] }
 // Build makes the graph over weights w and the gradients g that Run adds to.
 func Build(s model.Shape, rot *model.Rotations, w, g model.Weights, capacity int, pool workers.Pool) (*Graph, error) {
 	install()
-	gr := &Graph{shape: s, capacity: capacity, pool: pool, rotations: rot, batch: &Batch{
+	gr := &state{shape: s, capacity: capacity, pool: pool, rotations: rot, batch: &Batch{
 		tokens: make([]int, capacity), positions: make([]int, capacity), rows: make([]int, capacity), targets: make([]int, capacity),
 		weights: make([]float32, capacity), advantages: make([]float32, capacity), olds: make([]float32, capacity), terms: make([]model.Term, capacity),
 	}}
@@ -125,7 +131,7 @@ func Build(s model.Shape, rot *model.Rotations, w, g model.Weights, capacity int
 	}
 	gr.attend = make([]model.Scratch, pool.Size())
 
-	b := &builder{Graph: gr, scratch: map[string][]float32{}}
+	b := &builder{state: gr, scratch: map[string][]float32{}}
 	exprs := G.NewGraph()
 	var params G.Nodes
 	// Names are unique: Gorgonia takes two unnamed inputs of one shape for the same.
@@ -166,8 +172,7 @@ func Build(s model.Shape, rot *model.Rotations, w, g model.Weights, capacity int
 	if _, err := G.Grad(loss, params...); err != nil {
 		return nil, fmt.Errorf("differentiate graph: %w", err)
 	}
-	gr.machine = G.NewTapeMachine(exprs)
-	return gr, nil
+	return &Graph{gr, G.NewTapeMachine(exprs)}, nil
 }
 
 // Batch is the micro-batch that Run computes.
@@ -176,6 +181,11 @@ func (g *Graph) Batch() *Batch { return g.batch }
 // Run computes the batch's terms and adds the gradients to the held ones. After an
 // error the gradients are incomplete.
 func (g *Graph) Run() error {
+	g.failure = nil
 	g.machine.Reset()
-	return g.machine.RunAll()
+	err := g.machine.RunAll()
+	if g.failure != nil {
+		return g.failure // Gorgonia's error adds pages about its instructions
+	}
+	return err
 }

@@ -17,7 +17,7 @@ const blockRows = 64
 
 // builder assembles the graph. Its errors stick: the first one is reported by Build.
 type builder struct {
-	*Graph
+	*state
 	ops     int
 	err     error
 	scratch map[string][]float32
@@ -25,7 +25,7 @@ type builder struct {
 
 func (b *builder) new(name string, out []float32, shape ...int) *op {
 	b.ops++
-	o := &op{name: name, id: b.ops, dims: len(shape)}
+	o := &op{name: name, id: b.ops, dims: len(shape), state: b.state}
 	if len(shape) == 0 {
 		o.out = new(G.F32)
 	} else {

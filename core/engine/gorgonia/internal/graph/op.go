@@ -25,6 +25,8 @@ type op struct {
 	do   func(in []G.Value) error
 	grad func(in G.Nodes, g *G.Node) (G.Nodes, error)
 	args int
+
+	state *state
 }
 
 var _ G.SDOp = (*op)(nil)
@@ -59,6 +61,9 @@ func (o *op) Do(in ...G.Value) (out G.Value, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s: %v", o, r)
+		}
+		if err != nil {
+			o.state.failure = err
 		}
 	}()
 	if err := o.do(in); err != nil {
