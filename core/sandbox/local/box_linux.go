@@ -33,16 +33,14 @@ type box struct {
 	process *child
 	diary   int64 // length of the driver's diary when the sandbox began
 
-	writing  sync.Mutex // of conn
-	settling sync.WaitGroup
+	writing sync.Mutex // of conn
 
 	mu     sync.Mutex
 	next   uint32
 	waits  map[uint32]chan first.Frame
 	life   *time.Timer
 	reason string        // why it was killed; "" while nobody did
-	ended  chan struct{} // closed when the first process answers no more
-	dead   chan struct{} // closed when it is gone, and all with it
+	dead   chan struct{} // closed when the first process is gone, and all with it
 }
 
 // slack is how much longer than its own deadline an answer may take before the
@@ -94,9 +92,18 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		spawn.User, spawn.Team, spawn.Count = firstID, firstID, idCount
 	}
 	files := append([]*os.File{d.diary, theirs}, trees...)
-	if b.group != nil && b.group.fd != nil {
-		spawn.Group = true
-		files = append(files, b.group.fd)
+	if b.group != nil {
+		joins, err := b.group.joins()
+		if err != nil {
+			return fmt.Errorf("control group: %w", err)
+		}
+		defer closeAll(joins)
+		s.Joins = uint64(len(joins))
+		files = append(files, joins...)
+		if b.group.fd != nil {
+			spawn.Group = true
+			files = append(files, b.group.fd)
+		}
 	}
 	process, err := d.spawners.start(spawn, files)
 	if err != nil {
@@ -111,30 +118,12 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	late := time.AfterFunc(b.limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.limits.Create)) })
 	defer late.Stop()
 	// From here on listen cleans up when the process ends, whoever ends it.
-	answer, thread := make(chan first.Frame, 1), make(chan first.Frame, 1)
-	b.waits[0], b.waits[first.ThreadID] = answer, thread
-	b.settling.Add(1)
+	answer := make(chan first.Frame, 1)
+	b.waits[0] = answer
 	go b.listen()
 
-	joined := make(chan error, 1)
-	go func() {
-		defer b.settling.Done()
-		if b.group == nil {
-			joined <- nil
-			return
-		}
-		joined <- b.group.join(process.pid, func() (int, error) {
-			select {
-			case f := <-thread:
-				d := &first.Decoder{B: f.Body}
-				return threadOf(process.pid, int(d.Uint()))
-			case <-b.ended:
-				return 0, errors.New("the first process has ended")
-			}
-		})
-	}()
 	if b.group != nil && b.group.fd != nil {
-		// Processes and the first one share one group. That many small processes over
+		// Commands and the first process share one group. That many small processes over
 		// the memory limit cost the first one its life would turn a command's fault
 		// into the sandbox's.
 		score := "/proc/" + strconv.Itoa(process.pid) + "/oom_score_adj"
@@ -151,9 +140,6 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		case <-b.dead:
 			err = b.late(answer, nil)
 		}
-	}
-	if e := <-joined; err == nil && e != nil {
-		err = fmt.Errorf("control group: %w", e)
 	}
 	if err != nil {
 		b.kill(err.Error())
@@ -219,10 +205,8 @@ func (b *box) listen() {
 			c <- f
 		}
 	}
-	close(b.ended)
 	b.process.kill()
 	end := b.process.wait()
-	b.settling.Wait()
 	b.mu.Lock()
 	if b.reason == "" {
 		b.reason = "its first process ended unasked: " + end

@@ -298,54 +298,33 @@ func (g *groups) limit(one *group, l sandbox.Limits) error {
 		set(one.dirs["cpu"], "cpu.cfs_quota_us", quota))
 }
 
-// join puts a sandbox's first process into the group. In version 2 it was started
-// there. In version 1 only the thread that forks the commands joins memory and
-// pids: commands inherit its place, and whatever they use up, the process itself
-// can go on. thread gives that thread's number, or an error when none will come.
-//
-// Each move of version 1 waits for every CPU once, so it is worth doing beside
-// something else.
-func (one *group) join(pid int, thread func() (int, error)) error {
+// joins opens the files by which a sandbox's first process enters the group. In
+// version 2 there are none, it is started there. In version 1 the thread that
+// forks the commands enters memory and pids alone: what commands use up then does
+// not touch the rest of the process.
+func (one *group) joins() ([]*os.File, error) {
 	if one.fd != nil {
-		return nil
+		return nil, nil
 	}
-	memory, pids, cpu := one.dirs["memory"], one.dirs["pids"], one.dirs["cpu"]
-	if cpu != memory && cpu != pids {
-		if err := set(cpu, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return err
+	var out []*os.File
+	done := map[string]bool{}
+	for _, c := range []string{"memory", "pids", "cpu"} {
+		dir, file := one.dirs[c], "tasks"
+		if done[dir] {
+			continue
 		}
-	}
-	tid, err := thread()
-	if err != nil {
-		return err
-	}
-	if err := set(memory, "tasks", strconv.Itoa(tid)); err != nil || memory == pids {
-		return err
-	}
-	return set(pids, "tasks", strconv.Itoa(tid))
-}
-
-// threadOf finds the number on the host of a thread of process pid that has number
-// inside within the innermost pid namespace.
-func threadOf(pid, inside int) (int, error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, err
-	}
-	want := strconv.Itoa(inside)
-	for _, t := range tasks {
-		b, err := os.ReadFile(filepath.Join(dir, t.Name(), "status"))
+		done[dir] = true
+		if c == "cpu" {
+			file = "cgroup.procs"
+		}
+		f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 		if err != nil {
-			continue // it has ended
+			closeAll(out)
+			return nil, err
 		}
-		_, numbers, _ := strings.Cut(string(b), "\nNSpid:")
-		numbers, _, _ = strings.Cut(numbers, "\n")
-		if f := strings.Fields(numbers); len(f) > 1 && f[len(f)-1] == want {
-			return strconv.Atoi(t.Name())
-		}
+		out = append(out, f)
 	}
-	return 0, fmt.Errorf("process %d has no thread %d", pid, inside)
+	return out, nil
 }
 
 // give takes a group back whose processes have been waited for.

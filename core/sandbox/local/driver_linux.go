@@ -274,7 +274,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	d.mu.Unlock()
 
 	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: merge(d.tools.env, w.Env, spec.Env),
-		waits: map[uint32]chan first.Frame{}, ended: make(chan struct{}), dead: make(chan struct{})}
+		waits: map[uint32]chan first.Frame{}, dead: make(chan struct{})}
 	if err := b.start(ctx, w); err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)

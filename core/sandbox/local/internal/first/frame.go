@@ -31,11 +31,7 @@ const (
 	KindDiff                   // limit → changes
 	KindCancel                 // id of an exec, whose answer is no longer awaited
 	KindAnswer                 // from the server: failure, then what was asked for
-	KindThread                 // from the server, unasked, once: the number inside of the thread that starts commands
 )
-
-// ThreadID is the id of the frame of KindThread.
-const ThreadID = 1<<32 - 1
 
 // frameLimit bounds a frame, so that a broken peer cannot make the other end
 // allocate without bound. It holds the largest read, write or diff.

@@ -8,7 +8,8 @@ import (
 )
 
 // Descriptors that come with the process: the control socket, and for the first
-// process the tree of the workspace's files and those of the binds that come as such.
+// process the tree of the workspace's files, those of the binds that come as such,
+// and the files of control groups to write to.
 const (
 	controlFD   = 3
 	firstTreeFD = 4
@@ -38,7 +39,6 @@ func begin() {
 		os.Exit(1)
 	}
 	s := &server{conn: os.NewFile(controlFD, "control"), rights: make(chan struct{}), ready: make(chan error), spawn: make(chan func())}
-	go s.spawner()
 	f, err := ReadFrame(s.conn)
 	if err != nil {
 		os.Exit(1)
@@ -46,6 +46,7 @@ func begin() {
 	d := &Decoder{B: f.Body}
 	s.setup.Decode(d)
 	if err = d.Err(); err == nil {
+		go s.spawner()
 		err = s.prepare()
 	}
 	s.answer(f.ID, err, nil)

@@ -77,18 +77,14 @@ func (s *server) prepare() error {
 }
 
 // spawner owns the thread that forks every command. Rights are given up on this
-// thread alone: commands inherit that, and no other thread has to be stopped for
-// it. Where the host can, it puts this thread alone into the control groups too:
-// then commands cannot starve the rest of this process of memory or threads.
+// thread alone: commands inherit that, and no other thread has to be stopped for it.
 func (s *server) spawner() {
 	runtime.LockOSThread()
-	var e Encoder
-	e.Uint(uint64(unix.Gettid()))
-	s.writing.Lock()
-	WriteFrame(s.conn, Frame{ID: ThreadID, Kind: KindThread, Body: e.B})
-	s.writing.Unlock()
+	err := s.join()
 	<-s.rights
-	err := dropCapabilities()
+	if err == nil {
+		err = dropCapabilities()
+	}
 	if err == nil {
 		err = loadFilter(s.setup.Filter)
 	}
@@ -96,6 +92,31 @@ func (s *server) spawner() {
 	for f := range s.spawn {
 		f()
 	}
+}
+
+// join moves this thread, or the whole process, into control groups of version 1,
+// which one depends on the file. Where it is this thread alone, commands inherit
+// its place, and whatever they use up, the rest of the process can go on. A move
+// waits for every CPU once; meanwhile the file systems are mounted.
+func (s *server) join() error {
+	fd := firstTreeFD
+	if s.setup.Lower == "" {
+		fd++
+	}
+	for _, b := range s.setup.Binds {
+		if b.Tree {
+			fd++
+		}
+	}
+	for range s.setup.Joins {
+		// Zero is the caller. The kernel goes by the rights of who opened the file.
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return fmt.Errorf("join a control group: %w", err)
+		}
+		unix.Close(fd)
+		fd++
+	}
+	return nil
 }
 
 func startThreads() {
