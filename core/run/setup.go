@@ -92,6 +92,12 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
+	// Every source of this build is made of Python packages.
+	if len(cfg.Sources) > 0 {
+		if _, err := local.Python(); err != nil {
+			return s, err
+		}
+	}
 	var runner scoring.Runner = scoring.Sandboxes{Driver: driver, Limits: limits}
 	if cfg.Sandbox.Memo {
 		s.Memo = scoring.NewMemo(runner, 0)
