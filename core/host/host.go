@@ -176,8 +176,12 @@ func (p *Plugin) Require(role, skill string, at diag.Source) error {
 			fmt.Sprintf("  plugin offers     %-16s (%s %s, %s)", strings.Join(offers, ", "), m.Name, m.Version, p.source.Ref),
 		}}
 	if at.File != "" {
+		place := at.File
+		if at.Line > 0 { // a flag has no lines
+			place = fmt.Sprintf("%s:%d", at.File, at.Line)
+		}
 		d.Detail = append(d.Detail, strings.TrimRight(fmt.Sprintf("  required by       %-16s [%s] %s",
-			fmt.Sprintf("%s:%d", at.File, at.Line), skill, strings.TrimSpace(at.Text)), " "))
+			place, skill, strings.TrimSpace(at.Text)), " "))
 	} else {
 		d.Detail = append(d.Detail, fmt.Sprintf("  required by       [%s]", skill))
 	}
