@@ -10,16 +10,16 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 )
 
-// fail shows an error: on standard error for people and, when results are JSON,
-// as the last line of standard output too.
+// fail shows an error: on standard error for people and, when results are JSON, on
+// standard output too: as the one value if there is no other, or as the last line.
 func (a *app) fail(err error) {
 	var s exitStatus
 	if errors.As(err, &s) {
 		return
 	}
 	renderError(a.stderr, err, a.paint(a.stderr))
-	if a.output == "jsonl" && a.began {
-		a.out.line("exit_error", failure(err))
+	if a.began {
+		a.out.failure(failure(err))
 	}
 }
 

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -29,12 +32,35 @@ func TestScripts(t *testing.T) {
 					e.Setenv("VALENCE", p) // for scripts that change PATH
 				}
 			}
-			return nil
+			e.Setenv("REPO", repository(t))
+			return keepCaches(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 		},
 	})
+}
+
+// keepCaches lets scripts find the modules and the plugins that are built already;
+// their home folder is none.
+func keepCaches(e *testscript.Env) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	e.Setenv("XDG_CACHE_HOME", cache)
+	out, err := exec.Command("go", "env", "-json", "GOROOT", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	var vars map[string]string
+	if err := json.Unmarshal(out, &vars); err != nil {
+		return err
+	}
+	for k, v := range vars {
+		e.Setenv(k, v)
+	}
+	return nil
 }
 
 func fileExists(p string) bool {

@@ -14,9 +14,10 @@ const streamVersion = 1
 // printer writes results in the form that -o asks for. It is safe for concurrent
 // use.
 type printer struct {
-	app    *app
-	mu     sync.Mutex
-	opened bool
+	app      *app
+	mu       sync.Mutex
+	opened   bool
+	answered bool // there is a result
 }
 
 // result is what a verb found out: its JSON is the value itself.
@@ -28,6 +29,7 @@ type result interface {
 // result writes the verb's one result: a table, one JSON value, or the closing
 // "summary" line.
 func (p *printer) result(r result) error {
+	p.answered = true
 	switch p.app.output {
 	case "json":
 		enc := json.NewEncoder(p.app.stdout)
@@ -39,6 +41,15 @@ func (p *printer) result(r result) error {
 	}
 	r.table(p.app.stdout, p.app.paint(p.app.stdout))
 	return nil
+}
+
+// failure writes why there is no result, as {"type": "exit_error", …}. A verb that
+// fails over its own result, such as doctor, has said it in JSON already.
+func (p *printer) failure(v any) {
+	switch {
+	case p.app.output == "jsonl", p.app.output == "json" && !p.answered:
+		p.line("exit_error", v)
+	}
 }
 
 // event writes a line while the verb is at work; only -o jsonl shows it.
@@ -53,7 +64,7 @@ func (p *printer) event(kind string, v any) error {
 func (p *printer) line(kind string, v any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.opened {
+	if !p.opened && p.app.output == "jsonl" {
 		p.opened = true
 		if err := p.write("version", map[string]any{"stream": streamVersion, "valence": version}); err != nil {
 			return err
