@@ -132,9 +132,9 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	return result, nil
 }
 
-// fork starts a program from the thread that has given up its rights. Its limits,
-// and its standing with the kernel's memory killer, are those of this process at
-// the moment of the fork, so they are put on and off around it.
+// fork starts a program from the thread that has given up its rights. Its standing
+// with the kernel's memory killer is that of this process at the moment of the
+// fork, so it is put on and off around it.
 func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
 	done := make(chan struct{})
 	s.spawn <- func() {
@@ -143,30 +143,13 @@ func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pi
 		// anything of the host's.
 		s.oom.WriteAt([]byte("1000"), 0)
 		defer s.oom.WriteAt(s.score, 0)
-		undo := s.limit(unix.RLIMIT_DATA, s.setup.MaxData)
-		defer undo(&pid)
-		undo = s.limit(unix.RLIMIT_NPROC, s.setup.MaxProcs)
-		defer undo(&pid)
-		pid, err = syscall.ForkExec(program, args, attr)
+		if pid, err = syscall.ForkExec(program, args, attr); err == nil && s.setup.MaxData > 0 {
+			// Not before the fork: this process may hold more than a command may.
+			unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: s.setup.MaxData, Max: s.setup.MaxData}, nil)
+		}
 	}
 	<-done
 	return pid, err
-}
-
-// limit lowers a soft limit for the next child; undo raises it again and makes the
-// child's limit final.
-func (s *server) limit(what int, most uint64) (undo func(pid *int)) {
-	var was unix.Rlimit
-	if most == 0 || unix.Getrlimit(what, &was) != nil {
-		return func(*int) {}
-	}
-	unix.Setrlimit(what, &unix.Rlimit{Cur: min(most, was.Max), Max: was.Max})
-	return func(pid *int) {
-		unix.Setrlimit(what, &was)
-		if *pid > 0 {
-			unix.Prlimit(*pid, what, &unix.Rlimit{Cur: min(most, was.Max), Max: min(most, was.Max)}, nil)
-		}
-	}
 }
 
 // pipe makes a pipe whose end number ours belongs to this process and does not
