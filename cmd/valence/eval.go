@@ -79,7 +79,7 @@ func newEvalCommand(a *app) *cobra.Command {
 		if n > 0 {
 			f.sets = append(f.sets, fmt.Sprintf("eval.tasks=%d", n))
 		}
-		s, view, err := a.open(cmd.Context(), f)
+		s, view, err := a.open(cmd.Context(), f, run.Options{})
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func newRolloutCommand(a *app) *cobra.Command {
 	fl.StringVar(&key, "task", "", "the task with this key")
 	fl.Uint64Var(&seed, "seed", 1, "seed of the sampling")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, view, err := a.open(cmd.Context(), f)
+		s, view, err := a.open(cmd.Context(), f, run.Options{})
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ on from what it has in the run's folder.`,
 	}
 	f := a.configFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, view, err := a.open(cmd.Context(), f)
+		s, view, err := a.open(cmd.Context(), f, run.Options{Unbuilt: true})
 		if err != nil {
 			return err
 		}
@@ -33,13 +33,14 @@ on from what it has in the run's folder.`,
 
 // open opens the configuration that the flags name with a progress view. The
 // caller closes the set-up and then the view.
-func (a *app) open(ctx context.Context, f *configFlags) (*run.Setup, *view, error) {
+func (a *app) open(ctx context.Context, f *configFlags, o run.Options) (*run.Setup, *view, error) {
 	cfg, err := f.load()
 	if err != nil {
 		return nil, nil, err
 	}
 	v := a.newView(cfg)
-	s, err := run.Open(ctx, cfg, run.Options{Log: a.logger(), Observe: v.observe})
+	o.Log, o.Observe = a.logger(), v.observe
+	s, err := run.Open(ctx, cfg, o)
 	if err != nil {
 		v.close()
 		return nil, nil, err

@@ -27,7 +27,7 @@ from the newest checkpoint, and so it does after a kill.`,
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the run if it exists")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "open everything, list the tasks, and train nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, view, err := a.open(cmd.Context(), f)
+		s, view, err := a.open(cmd.Context(), f, run.Options{})
 		if err != nil {
 			return err
 		}

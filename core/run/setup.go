@@ -35,6 +35,9 @@ type Options struct {
 	Log      *slog.Logger
 	CacheDir string // of compiled plugins; "": the registry's default
 	Observe  func(Event)
+	// Unbuilt leaves the training tasks unbuilt: the cold start builds them as it
+	// goes, since it may need a few of many thousands.
+	Unbuilt bool
 }
 
 // Setup is an opened configuration: sandboxes, plugins and tasks. Close it.
@@ -59,6 +62,8 @@ type Skill struct {
 	Scorer *scoring.Scorer
 	Train  []*sdk.Task
 	Eval   map[string][]*sdk.Task // by split
+
+	records []record // of the training sources, for whoever builds tasks as it goes
 }
 
 // Open opens what cfg names: the sandbox driver, every plugin, and every source's
@@ -108,7 +113,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		return s, err
 	}
 	s.observe(Event{Kind: Opening, Text: "tasks"})
-	if err := s.buildTasks(ctx); err != nil {
+	if err := s.buildTasks(ctx, o.Unbuilt); err != nil {
 		return s, err
 	}
 	return s, nil

@@ -75,14 +75,14 @@ func (s *Setup) ColdStart(ctx context.Context) error {
 	return s.imitate(ctx, dir, tok, all)
 }
 
-// shard is how many tasks are demonstrated between two writes.
+// shard is how many records are demonstrated between two writes.
 const shard = 512
 
 // demonstrate collects one skill's verified demonstrations, at most one a task.
 func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expert policy.Policy) ([]Demonstration, error) {
 	want := s.Config.SFT.PerSkill
 	var kept []Demonstration
-	for lo := 0; lo < len(k.Train) && len(kept) < want; lo += shard {
+	for lo := 0; lo < len(k.records) && len(kept) < want; lo += shard {
 		name := dir.Path("sft", fmt.Sprintf("%s-%06d.jsonl.zst", k.Name, lo))
 		if d, err := readDemonstrations(name); err == nil {
 			kept = append(kept, d...)
@@ -90,11 +90,14 @@ func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expe
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		tasks := k.Train[lo:min(lo+shard, len(k.Train))]
+		tasks, err := s.build(ctx, k, k.records[lo:min(lo+shard, len(k.records))])
+		if err != nil {
+			return nil, err
+		}
 		got := make([]*Demonstration, len(tasks))
 		var mu sync.Mutex
 		done := 0
-		err := each(ctx, len(tasks), s.Concurrency(), func(ctx context.Context, i int) error {
+		err = each(ctx, len(tasks), s.Concurrency(), func(ctx context.Context, i int) error {
 			id := fmt.Sprintf("sft-%s-%d", k.Name, lo+i)
 			var e *Played
 			var err error
@@ -134,7 +137,7 @@ func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expe
 		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%s: %d demonstrations of the %d asked for; raise the count of its sources", k.Name, len(kept), want)})
 	}
 	if len(kept) == 0 {
-		return nil, diag.Errorf(diag.KindData, "demonstrate", k.Name, "the expert scored 1 on none of %d tasks", len(k.Train))
+		return nil, diag.Errorf(diag.KindData, "demonstrate", k.Name, "the expert scored 1 on none of the tasks of %d records", len(k.records))
 	}
 	return kept[:min(want, len(kept))], nil
 }

@@ -18,8 +18,15 @@ import (
 	"github.com/valence-rl/valence/sdk"
 )
 
-// buildTasks reads every source and asks each skill's builder for tasks.
-func (s *Setup) buildTasks(ctx context.Context) error {
+// record is one item of a source with the seed that its tasks are built from.
+type record struct {
+	*sdk.Record
+	seed uint64
+}
+
+// buildTasks reads every source and asks each skill's builder for tasks; those to
+// train on only if they are not to be left unbuilt.
+func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 	for i := range s.Config.Sources {
 		src := &s.Config.Sources[i]
 		seed := s.Config.Run.Seed
@@ -35,11 +42,22 @@ func (s *Setup) buildTasks(ctx context.Context) error {
 			if len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name) {
 				continue
 			}
-			tasks, err := s.build(ctx, k, items, seed)
+			records := make([]record, len(items))
+			for i := range items {
+				records[i] = record{&items[i].Record, seed}
+			}
+			training := src.Use == "train" || src.Use == "" && src.Split == "train"
+			if training {
+				k.records = append(k.records, records...)
+				if unbuilt {
+					continue
+				}
+			}
+			tasks, err := s.build(ctx, k, records)
 			if err != nil {
 				return err
 			}
-			if src.Use == "train" || src.Use == "" && src.Split == "train" {
+			if training {
 				k.Train = append(k.Train, tasks...)
 			} else {
 				k.Eval[src.Split] = append(k.Eval[src.Split], tasks...)
@@ -47,7 +65,7 @@ func (s *Setup) buildTasks(ctx context.Context) error {
 		}
 	}
 	for _, k := range s.Skills {
-		if k.Weight > 0 && len(k.Train) == 0 && s.trains() {
+		if k.Weight > 0 && len(k.records) == 0 && s.trains() {
 			return diag.Errorf(diag.KindConfig, "build tasks", k.Name, "no source gives this skill a training task; add a [[source]] whose skills include it")
 		}
 		if n := s.Config.Eval.Tasks; n > 0 {
@@ -67,15 +85,15 @@ func (s *Setup) trains() bool {
 	})
 }
 
-func (s *Setup) build(ctx context.Context, k *Skill, items []*pocket.Item, seed uint64) ([]*sdk.Task, error) {
+func (s *Setup) build(ctx context.Context, k *Skill, records []record) ([]*sdk.Task, error) {
 	template, err := s.template(k.Name)
 	if err != nil {
 		return nil, err
 	}
-	made := make([][]sdk.Task, len(items))
-	err = each(ctx, len(items), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
-		r := &items[i].Record
-		res, err := k.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r, Template: template, Config: k.Scorer.Config, Seed: seedOf(seed, "build", k.Name, r.ID)})
+	made := make([][]sdk.Task, len(records))
+	err = each(ctx, len(records), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
+		r := records[i]
+		res, err := k.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r.Record, Template: template, Config: k.Scorer.Config, Seed: seedOf(r.seed, "build", k.Name, r.ID)})
 		if err != nil {
 			return diag.Wrap(diag.KindPlugin, "build task", k.Name+"/"+r.ID, err)
 		}
