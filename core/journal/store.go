@@ -151,8 +151,9 @@ func writeEpisodes(path string, episodes []Episode) error {
 	return diag.Wrap(diag.KindData, "write episodes", path, errors.Join(z.Close(), f.Sync()))
 }
 
-// DropStepsAfter removes the folders of steps newer than the given one: they were
-// finished after the checkpoint that a resumed run starts from.
+// DropStepsAfter removes the folders of steps newer than the given one, which were
+// finished after the checkpoint that a resumed run starts from, and whatever a
+// killed process left half-written anywhere in the run.
 func (d Dir) DropStepsAfter(step int) error {
 	all, err := d.stepNumbers()
 	if err != nil {
@@ -165,17 +166,29 @@ func (d Dir) DropStepsAfter(step int) error {
 			}
 		}
 	}
-	left, err := filepath.Glob(d.Path("steps", ".new-*"))
-	if err != nil {
+	if err := d.sweep(); err != nil {
 		return err
-	}
-	for _, p := range left {
-		os.RemoveAll(p)
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	return d.rewriteMetrics()
+}
+
+// sweep removes what was being written when the last process was killed.
+func (d Dir) sweep() error {
+	for _, pattern := range []string{".new-*", "*/.new-*", "evals/*.new"} {
+		left, err := filepath.Glob(d.Path(pattern))
+		if err != nil {
+			return diag.Wrap(diag.KindData, "resume", string(d), err)
+		}
+		for _, p := range left {
+			if err := os.RemoveAll(p); err != nil {
+				return diag.Wrap(diag.KindData, "resume", p, err)
+			}
+		}
+	}
+	return nil
 }
 
 func (d Dir) stepNumbers() ([]int, error) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,14 +63,23 @@ func TestHalfAStepIsNotRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(half, "metrics.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	others := []string{half}
+	for _, p := range []string{".new-1", "checkpoints/.new-1/config.json", "evals/000001-eval.new"} {
+		others = append(others, d.Path(p))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(d.Path(p)), 0o755), os.WriteFile(d.Path(p), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if steps, err := d.Steps(); err != nil || len(steps) != 1 {
 		t.Errorf("got %d steps, %v", len(steps), err)
 	}
 	if err := d.DropStepsAfter(1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Error("what a killed run left half-written must go")
+	for _, p := range others {
+		if _, err := os.Stat(p); !os.IsNotExist(err) {
+			t.Errorf("what a killed run left half-written must go: %s", p)
+		}
 	}
 }
 
