@@ -32,6 +32,7 @@ type trainer struct {
 	model   *Model
 	learner *learner
 	buffer  *buffer.Buffer
+	drain   <-chan struct{}
 	started time.Time // of the step
 
 	mu      sync.Mutex
@@ -61,14 +62,14 @@ func (s *Setup) Train(ctx context.Context, o TrainOptions) (lost int, err error)
 			Summary: fmt.Sprintf("run %q exists in %s", c.Run.Name, dir),
 			Hint:    "go on with it by --resume, choose another name with --set run.name=NAME, or remove the folder"}
 	}
-	t := &trainer{Setup: s, dir: dir, errs: map[string]int{}}
+	t := &trainer{Setup: s, dir: dir, drain: o.Drain, errs: map[string]int{}}
 	if err := t.begin(resuming, state); err != nil {
 		return 0, err
 	}
 	if err := t.measure(ctx, state.Step); err != nil {
 		return 0, err
 	}
-	err = t.loop(ctx, state.Step+1, o.Drain)
+	err = t.loop(ctx, state.Step+1)
 	if err != nil {
 		return t.lost(), err
 	}
@@ -133,7 +134,7 @@ func (t *trainer) begin(resuming bool, state journal.State) (err error) {
 }
 
 // loop dispatches from a step to the last.
-func (t *trainer) loop(ctx context.Context, first int, drain <-chan struct{}) error {
+func (t *trainer) loop(ctx context.Context, first int) error {
 	c := t.Config
 	if first > c.Run.Steps {
 		return nil
@@ -177,7 +178,7 @@ func (t *trainer) loop(ctx context.Context, first int, drain <-chan struct{}) er
 	defer close(stop)
 	go func() {
 		select {
-		case <-drain:
+		case <-t.drain:
 			d.Drain()
 		case <-stop:
 		}
@@ -436,11 +437,22 @@ func newest(dir journal.Dir) (s journal.State, ok bool, err error) {
 	return journal.Dir(dir.CheckpointDir(ns[len(ns)-1])).State()
 }
 
-// measure evaluates every split, unless a step's evaluation is already stored.
+// measure evaluates every split, unless a step's evaluation is already stored. The
+// wish to stop ends it at once: an evaluation is stored whole or not at all, and
+// the next process makes it anew.
 func (t *trainer) measure(ctx context.Context, step int) error {
 	if step != 0 && step != t.Config.Run.Steps && (t.Config.Eval.Every == 0 || step%t.Config.Eval.Every != 0) {
 		return nil
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-t.drain:
+			cancel(diag.Errorf(diag.KindInterrupted, "measure", fmt.Sprintf("step %d", step), "stopped on request"))
+		case <-ctx.Done():
+		}
+	}()
 	for _, split := range t.Splits() {
 		if _, ok, err := t.dir.Eval(step, split); ok || err != nil {
 			if err != nil {
