@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -68,9 +70,23 @@ func TestTrain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		halfWritten(t, q)
 		q.run(t, 0, "train", "--resume")
 		if got := q.outcome(t, steps); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+		q.leavesNothing(t)
+	})
+	t.Run("interrupted in an evaluation", func(t *testing.T) {
+		q := newQuickstart(t, length, "eval.every=1", "eval.runs=4")
+		if told := interrupt(t, q, "step", 1); told["eval"] != 1 {
+			t.Errorf("%d evaluations were finished, want that before the first step alone", told["eval"])
+		}
+		if _, ok, err := q.folder().Eval(1, "eval"); ok || err != nil {
+			t.Errorf("the evaluation after step 1 is there: %t, %v", ok, err)
+		}
+		if s, _, err := q.folder().State(); s.Step != 1 {
+			t.Errorf("step %d was saved, want 1: %v", s.Step, err)
 		}
 		q.leavesNothing(t)
 	})
@@ -157,11 +173,23 @@ func killed(t *testing.T, q *quickstart, rng *rand.Rand, whole time.Duration) bo
 	return true
 }
 
+// halfWritten puts into the run what a kill leaves in the middle of writing.
+func halfWritten(t *testing.T, q *quickstart) {
+	t.Helper()
+	dir := q.folder()
+	for _, p := range []string{"steps/.new-1/metrics.json", "checkpoints/.new-1/model.safetensors", "evals/.new-1", "evals/000003-eval.new", ".new-1"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(dir.Path(p)), 0o755), os.WriteFile(dir.Path(p), []byte("{"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // interrupt starts a run, sends it interrupts when the first event of a kind has
 // been told, and wants exit code 130. Without a kind the moment is the first sign
-// of life.
-func interrupt(t *testing.T, q *quickstart, kind string, times int) {
+// of life. It counts the events by kind.
+func interrupt(t *testing.T, q *quickstart, kind string, times int) map[string]int {
 	t.Helper()
+	told := map[string]int{}
 	p := q.command(t.Context(), t, "train", "-o", "jsonl")
 	p.Stdout, p.Stderr = nil, nil
 	stdout, err := p.StdoutPipe()
@@ -204,6 +232,7 @@ func interrupt(t *testing.T, q *quickstart, kind string, times int) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}
+		told[e.Type]++
 		if last = e.Type; e.Type == kind && kind != "" {
 			send()
 		}
@@ -214,4 +243,5 @@ func interrupt(t *testing.T, q *quickstart, kind string, times int) {
 	if last != "exit_error" {
 		t.Errorf("the last line is %q, want exit_error", last)
 	}
+	return told
 }
