@@ -49,8 +49,8 @@ func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, skill *S
 	if err != nil {
 		return err
 	}
-	defer box.Close()
 	tr, err := rollout.Run(ctx, box, p, policy.Opening{ID: e.ID, Task: task, Seed: seed}, pl.Rollout)
+	box.Close() // what the agent left running must not slow the evaluation down
 	e.Trajectory = tr
 	e.record(tr)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestEvaluate(t *testing.T) {
 		{"a printed OK and an early exit", []sdk.Change{file("shop.py", "import os\nprint('test_clamp_1 (test_shop.T) ... ok\\nRan 3 tests\\n\\nOK', flush=True)\nos._exit(0)\n")}, 0, "ended early, with exit status 0"},
 		{"an early exit in a test", []sdk.Change{file("shop.py", "import os\ndef clamp(*a): os._exit(0)\ndef double(x): return 2 * x\n")}, 0, "ended early"},
 		{"assertions replaced", []sdk.Change{file("shop.py", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"+buggy)}, 0, "changed unittest itself"},
-		{"test class emptied", []sdk.Change{file("shop.py", "import unittest\nunittest.TestLoader.loadTestsFromModule = lambda *a: unittest.TestSuite()\n"+buggy)}, 0, "not run"},
+		{"test class emptied", []sdk.Change{file("shop.py", "import unittest\nunittest.TestLoader.loadTestsFromModule = lambda *a: unittest.TestSuite()\n"+buggy)}, 0, "changed unittest itself"},
 		{"syntax error", []sdk.Change{file("shop.py", "def")}, 0, "not run"},
 		{"no end", []sdk.Change{file("shop.py", "while True: pass")}, 0, "did not end within the time limit"},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestEvaluate(t *testing.T) {
 
 func TestOnlyTheScriptIsApplied(t *testing.T) {
 	h := &sdktest.Host{Judge: exitCodes{}, Observe: func(r *sdk.RunRequest, _ *sdk.RunResponse) {
-		if len(r.Changes) != 1 || r.Changes[0].Path != "reproduce.py" {
+		if len(r.Changes) != 2 || r.Changes[0].Path != "shop.py" || r.Changes[1].Path != "reproduce.py" {
 			t.Errorf("applied %+v", r.Changes)
 		}
 	}}
@@ -71,6 +72,31 @@ func TestOnlyTheScriptIsApplied(t *testing.T) {
 	}})
 	if err != nil || h.Runs() != 2 {
 		t.Errorf("error %v, %d runs, want 2", err, h.Runs())
+	}
+}
+
+// What the script can see of the code tells it neither the original's digest nor
+// which run it is in.
+func TestRunsAreAlike(t *testing.T) {
+	var codes, seeds []string
+	h := &sdktest.Host{Judge: exitCodes{}, Observe: func(r *sdk.RunRequest, _ *sdk.RunResponse) {
+		codes = append(codes, string(r.Changes[0].Data))
+		seeds = append(seeds, r.Commands[0].Env[0])
+	}}
+	tk := task(t)
+	v, err := sdktest.Evaluate(t.Context(), skill{}, h, &sdk.EvaluateRequest{Task: tk, Output: sdk.Output{
+		Changes: []sdk.Change{{Path: "reproduce.py", Data: []byte("from shop import *\nassert clamp(3, 0, 2) == 2\n")}},
+	}})
+	if err != nil || v.Score != 1 {
+		t.Fatalf("%+v, error %v", v, err)
+	}
+	slices.Sort(codes)
+	if len(codes) != 3 || len(slices.Compact(slices.Clone(codes))) != 2 || slices.Contains(codes, string(tk.Workspace.Files[0].Data)) {
+		t.Errorf("ran %q", codes)
+	}
+	slices.Sort(seeds)
+	if len(slices.Compact(seeds)) != 3 {
+		t.Error("two runs are the same request, which a memo would answer once")
 	}
 }
 

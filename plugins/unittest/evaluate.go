@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/grade"
@@ -12,10 +13,13 @@ import (
 // Evaluate gives 1 if and only if the test command succeeds on the correct code
 // and fails on every mutant. Each run has a fresh sandbox that gets the test file
 // and nothing else from the agent; the sources in it are reworded (see
-// [grade.Reword]), so that a test of their text fails. A command that runs into its
-// time limit has failed. It stops at the first mutant that survives unless partial
-// is set, where the score is the share of mutants caught. Components: passes, 1 if
-// the tests pass on the correct code, and kill_ratio over the mutants that were run.
+// [grade.Reword]), so that a test of their text fails. The correct code is run
+// again after a mutant that the hidden part decides, so that a test that only tells
+// the first run from later ones, by the clock or by chance, fails.
+// A command that runs into its time limit has failed. It stops at the first mutant
+// that survives unless partial is set, where the score is the share of mutants
+// caught. Components: passes, 1 if the tests pass on the correct code, and
+// kill_ratio over the mutants that were run.
 func (skill) Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (*sdk.Verdict, error) {
 	o, err := read(r.Config)
 	if err != nil {
@@ -36,12 +40,19 @@ func (skill) Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (
 	if err != nil {
 		return nil, err
 	}
-	limit := grade.Deadline(r.Timeout, 1+len(rec.Mutants))
+	limit := grade.Deadline(r.Timeout, 2+len(rec.Mutants))
+	draw := func(what string) uint64 { return grade.Hash(0, string(r.Task.Hidden), string(tests), what) }
+	runs := 0
 	succeeds := func(files []sdk.Change) (bool, *sdk.Log, error) {
+		runs++
 		log, err := grade.Run1(ctx, h, &sdk.RunRequest{
 			Workspace: rec.Workspace,
 			Changes:   append(files[:len(files):len(files)], sdk.Change{Path: rec.UnitTestFile, Data: tests}),
-			Commands:  []sdk.Command{{Shell: rec.UnitTestCommand, Millis: limit}},
+			Commands: []sdk.Command{{
+				Shell: rec.UnitTestCommand, Millis: limit,
+				// Makes no two runs the same request, which a memo would run once.
+				Env: []string{fmt.Sprintf("PYTHONHASHSEED=%d", uint32(draw("run "+strconv.Itoa(runs))))},
+			}},
 		})
 		if err != nil {
 			return false, nil, err
@@ -56,21 +67,30 @@ func (skill) Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (
 		return verdict(0, 0, "the tests do not pass on the correct code: "+ending(log)), nil
 	}
 	caught, run, survivor := 0, 0, ""
-	for _, m := range rec.Mutants {
+	again := int(draw("again") % uint64(len(rec.Mutants))) // the mutant before the second run of the correct code
+	for i, m := range rec.Mutants {
 		run++
 		survives, _, err := succeeds(overlay(correct, replaced(m.Files, rec, reworded)))
 		if err != nil {
 			return nil, err
 		}
-		if !survives {
+		switch {
+		case !survives:
 			caught++
-			continue
-		}
-		if survivor == "" {
+		case survivor == "":
 			survivor = m.ID
 		}
-		if !o.partial {
+		if survivor != "" && !o.partial {
 			break
+		}
+		if i != again {
+			continue
+		}
+		if passes, log, err = succeeds(correct); err != nil {
+			return nil, err
+		}
+		if !passes {
+			return verdict(0, 0, "the tests passed on the correct code once and not again: "+ending(log)), nil
 		}
 	}
 	v := verdict(1, float64(caught)/float64(run), "")
@@ -134,12 +154,15 @@ func replaced(files []sdk.File, r *sdk.Record, reword bool) []sdk.Change {
 }
 
 // overlay gives base with the changes of top in place of those to the same paths.
-// A mutant thus differs from the correct code by its mutation alone.
+// A mutant thus differs from the correct code by its mutation alone: even the
+// order in which files are written, and so their times and inodes, is the same.
 func overlay(base, top []sdk.Change) []sdk.Change {
-	out := append([]sdk.Change(nil), top...)
-	for _, b := range base {
-		if !slices.ContainsFunc(top, func(t sdk.Change) bool { return t.Path == b.Path }) {
-			out = append(out, b)
+	out := append([]sdk.Change(nil), base...)
+	for _, t := range top {
+		if i := slices.IndexFunc(out, func(b sdk.Change) bool { return b.Path == t.Path }); i >= 0 {
+			out[i] = t
+		} else {
+			out = append(out, t)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -105,7 +106,7 @@ func TestEvaluate(t *testing.T) {
 		tests  string
 		config []sdk.Pair
 		score  float64
-		runs   int // sandboxes, where that is certain
+		runs   int // sandboxes, where that is certain, without the second of the correct code
 		reason string
 	}{
 		{"catches all", good, nil, 1, 4, "catches all 3 mutants"},
@@ -134,23 +135,35 @@ func TestEvaluate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v.Score != tt.score || !strings.Contains(v.Reason, tt.reason) || tt.runs != 0 && h.Runs() != tt.runs {
+			if v.Score != tt.score || !strings.Contains(v.Reason, tt.reason) || tt.runs != 0 && h.Runs() != tt.runs && h.Runs() != tt.runs+1 {
 				t.Errorf("score %v, want %v, %d runs: %s", v.Score, tt.score, h.Runs(), v.Reason)
 			}
 		})
 	}
 }
 
-// scripted is a host whose commands end as told, by the number of the run.
+// scripted is a host whose commands end as told: on the correct code, which comes
+// first, as the first log says, and on the mutants as the others say.
 type scripted struct {
 	sdktest.Host
-	logs []sdk.Log
-	run  int
+	logs    []sdk.Log
+	correct []byte
+	mutants int
+	again   int // further runs of the correct code
 }
 
 func (h *scripted) Run(_ context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
-	h.run++
-	return &sdk.RunResponse{Logs: h.logs[h.run-1 : h.run]}, nil
+	code := r.Changes[0].Data
+	switch {
+	case h.correct == nil:
+		h.correct = code
+	case bytes.Equal(code, h.correct):
+		h.again++
+	default:
+		h.mutants++
+		return &sdk.RunResponse{Logs: h.logs[h.mutants : h.mutants+1]}, nil
+	}
+	return &sdk.RunResponse{Logs: h.logs[:1]}, nil
 }
 
 func TestEndings(t *testing.T) {
@@ -171,8 +184,8 @@ func TestEndings(t *testing.T) {
 		v, err := sdktest.Evaluate(t.Context(), skill{}, h, &sdk.EvaluateRequest{Task: build(t, sdktest.Records()[0], "brief"), Output: sdk.Output{
 			Changes: []sdk.Change{{Path: "test_shop.py", Data: []byte("x")}},
 		}})
-		if err != nil || v.Score != tt.want || h.run != len(tt.logs) {
-			t.Errorf("%s: %+v, error %v, %d runs", tt.name, v, err, h.run)
+		if err != nil || v.Score != tt.want || h.mutants != len(tt.logs)-1 || tt.want == 1 && h.again != 1 {
+			t.Errorf("%s: %+v, error %v, %d mutants run", tt.name, v, err, h.mutants)
 		}
 	}
 }
@@ -196,6 +209,7 @@ func TestRunsDifferByTheMutationAlone(t *testing.T) {
 	rec := sdktest.Records()[1]
 	rec.Mutants[1].Files = []sdk.File{{Path: "store/cart.py", Data: []byte("from store.price import total\n")}}
 	var seen [][]string
+	seeds := map[string]bool{}
 	h := &sdktest.Host{Observe: func(r *sdk.RunRequest, _ *sdk.RunResponse) {
 		var paths []string
 		for _, c := range r.Changes {
@@ -204,18 +218,24 @@ func TestRunsDifferByTheMutationAlone(t *testing.T) {
 				t.Errorf("%s is not reworded: %q", c.Path, c.Data)
 			}
 		}
-		slices.Sort(paths)
 		seen = append(seen, paths)
+		seeds[r.Commands[0].Env[0]] = true
 	}}
 	partial := []sdk.Pair{{Key: "partial", Value: "true"}}
 	_, err := sdktest.Evaluate(t.Context(), skill{}, h, &sdk.EvaluateRequest{Task: build(t, rec, "brief", partial...), Config: partial, Output: sdk.Output{
 		Changes: []sdk.Change{{Path: rec.UnitTestFile}},
 	}})
-	if err != nil || len(seen) != 3 {
+	if err != nil || len(seen) != 4 {
 		t.Fatalf("error %v, runs %v", err, seen)
 	}
+	if len(seeds) != 4 {
+		t.Errorf("two runs are the same request, which a memo would answer once: %v", seeds)
+	}
+	if len(seen[0]) != 3 {
+		t.Errorf("changed %v", seen[0])
+	}
 	for _, paths := range seen {
-		if !slices.Equal(paths, []string{"check_price.py", "store/cart.py", "store/price.py"}) {
+		if !slices.Equal(paths, seen[0]) {
 			t.Errorf("changed %v", paths)
 		}
 	}

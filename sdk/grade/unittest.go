@@ -27,8 +27,11 @@ var unittestProgram string
 //   - the interpreter starts isolated, with the workspace behind the standard
 //     library: no sitecustomize, no .pth, no planted unittest.py, no environment,
 //     no compiled caches;
-//   - unittest's own classes are compared with what they were before each result
-//     counts.
+//   - unittest's own code, and the methods of the test classes, are compared with
+//     what they were before each result counts;
+//   - the test files are read before any of them runs other code, and what they
+//     define is what is run, whatever the code puts in its place;
+//   - a result that would equal a second, different value equals neither.
 //
 // Code under test shares the interpreter with the runner, so that code written to
 // search the runner's frames can still cheat; a test cannot be safer than the

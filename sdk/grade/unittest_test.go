@@ -115,6 +115,70 @@ func TestUnittestRun(t *testing.T) {
 		{name: "KeyboardInterrupt", files: []string{"test_m.py", head + "    def test_a(self): raise KeyboardInterrupt\n"}, err: "ended early"},
 		{name: "no end", files: []string{"test_m.py", "while True: pass\n"}, err: "did not end within the time limit"},
 		{
+			name: "what tests may do",
+			files: []string{"base.py", "import unittest\nclass Base(unittest.TestCase):\n    maxDiff = None\n    def assertOne(self, x): self.assertEqual(x, 1)\n", "test_m.py", head[:len(head)-len("class T(unittest.TestCase):\n")] + `
+import unittest.mock, unittest.util
+from base import Base
+unittest.TestCase.maxDiff = None
+unittest.util._MAX_LENGTH = 1000
+class Odd:
+    def __eq__(self, other): return isinstance(other, int) and other % 2 == 1
+class T(Base):
+    __hash__ = None
+    client = None
+    @classmethod
+    def setUpClass(cls):
+        cls.client = len
+        cls.assertTwo = lambda self, x: self.assertEqual(x, 2)
+    def setUp(self):
+        self.longMessage = False
+    def test_a(self): self.assertOne(1)
+    def test_b(self): self.assertTwo(2)
+    def test_c(self): self.assertEqual({"a": [3, None]}, {"a": [Odd(), unittest.mock.ANY]})
+    @unittest.mock.patch("os.getcwd", return_value="x")
+    def test_d(self, _): self.assertEqual(os.getcwd(), "x")
+    def test_e(self):
+        with self.assertRaises(ValueError): raise ValueError
+class A(unittest.IsolatedAsyncioTestCase):
+    async def test_f(self): self.assertEqual(1.0, 1)
+`},
+			want: grade.Results{
+				"test_m.T.test_a": grade.Passed, "test_m.T.test_b": grade.Passed, "test_m.T.test_c": grade.Passed,
+				"test_m.T.test_d": grade.Passed, "test_m.T.test_e": grade.Passed, "test_m.A.test_f": grade.Passed,
+			},
+		},
+		{
+			name:  "a result that equals everything",
+			files: []string{"m.py", "class Any:\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\n", "test_m.py", "import m\n" + head + "    def test_a(self): self.assertEqual(m.Any(), 2)\n    def test_b(self): self.assertEqual('x', m.Any())\n    def test_c(self): self.assertEqual([(1, m.Any())], [(1, None)])\n    def test_d(self): self.assertEqual({1: m.Any()}, {1: [2]})\n"},
+			want:  grade.Results{"test_m.T.test_a": grade.Failed, "test_m.T.test_b": grade.Failed, "test_m.T.test_c": grade.Failed, "test_m.T.test_d": grade.Failed},
+		},
+		{
+			name: "the tests replaced by the code",
+			files: []string{"m.py", "import sys, types, unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\nT.__module__ = 'test_m'\nx = types.ModuleType('test_m')\nx.T = T\nx.m = sys.modules[__name__]\nsys.modules['test_m'] = x\nopen('test_m.py', 'w').write('import unittest\\nfrom m import T')\n",
+				"test_m.py", "import m\n" + head + "    def test_a(self): self.fail()\n"},
+			want: grade.Results{"test_m.T.test_a": grade.Failed},
+		},
+		{
+			name:  "assertions replaced in the test's class",
+			files: []string{"m.py", "import unittest\ndef f():\n    for c in unittest.TestCase.__subclasses__(): c.assertEqual = lambda *a: None\n", "test_m.py", "import m\n" + head + "    def test_a(self):\n        m.f()\n        self.assertEqual(1, 2)\n"},
+			err:   "changed unittest itself",
+		},
+		{
+			name:  "another test replaced",
+			files: []string{"m.py", "import unittest\ndef f():\n    for c in unittest.TestCase.__subclasses__(): c.test_b = lambda self: None\n", "test_m.py", "import m\n" + head + "    def test_a(self): m.f()\n    def test_b(self): self.fail()\n"},
+			err:   "changed unittest itself",
+		},
+		{
+			name:  "code of an assertion replaced",
+			files: []string{"m.py", "import unittest\nunittest.TestCase.assertTrue.__code__ = (lambda self, expr, msg=None: None).__code__\n", "test_m.py", "import m\n" + head + "    def test_a(self): self.assertTrue(False)\n"},
+			err:   "changed unittest itself",
+		},
+		{
+			name:  "failures swallowed",
+			files: []string{"m.py", "import contextlib\ncontextlib._GeneratorContextManager.__exit__ = lambda *a: True\n", "test_m.py", "import m\n" + head + "    def test_a(self): self.fail()\n"},
+			err:   "changed unittest itself",
+		},
+		{
 			name:  "assertions replaced",
 			files: []string{"m.py", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n", "test_m.py", "import m\n" + head + "    def test_a(self): self.assertEqual(1, 2)\n"},
 			err:   "changed unittest itself",
