@@ -199,7 +199,7 @@ func (tr *Trajectory) Sequences() []Sequence {
 			continue
 		}
 		var s *Sequence
-		if n := len(out); n > 0 && len(out[n-1].Tokens) <= len(t.Context) && slices.Equal(out[n-1].Tokens, t.Context[:len(out[n-1].Tokens)]) {
+		if n := len(out); n > 0 && extends(t.Context, out[n-1].Tokens) {
 			s = &out[n-1]
 		} else {
 			out = append(out, Sequence{Version: t.Versions[0]})
@@ -218,6 +218,11 @@ func (tr *Trajectory) Sequences() []Sequence {
 		}
 	}
 	return out
+}
+
+// extends says whether ids begins with head.
+func extends(ids, head []int) bool {
+	return len(head) <= len(ids) && slices.Equal(head, ids[:len(head)])
 }
 
 // SampledTokens counts what the policy sampled.
@@ -251,7 +256,8 @@ func (tr *Trajectory) Version(fallback int) int {
 
 // ATIF gives the trajectory in the exchange format. Prompt token ids are stored
 // as what each turn added to the turn before, so that a file does not grow with
-// the square of the conversation; extra.prompt_token_ids says so.
+// the square of the conversation; extra.prompt_token_ids says so. A turn whose
+// context does not extend the turn before has its whole context.
 func (tr *Trajectory) ATIF() *atif.Trajectory {
 	a := &atif.Trajectory{
 		SchemaVersion: atif.SchemaVersion,
@@ -269,7 +275,7 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 		add(atif.Step{Source: "system", Message: tr.Task.System})
 	}
 	add(atif.Step{Source: "user", Message: tr.Task.Prompt})
-	seen := 0
+	var seen []int
 	for i := range tr.Turns {
 		t := &tr.Turns[i]
 		s := atif.Step{Source: "agent", Message: t.Text}
@@ -289,16 +295,15 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 			s.Observation = &atif.Observation{Results: []atif.ObservationResult{{Content: t.Observation}}}
 		}
 		if len(t.Tokens) > 0 {
-			fresh := t.Context
-			if seen <= len(fresh) {
-				fresh = fresh[seen:]
-			}
 			s.Metrics = &atif.Metrics{
 				PromptTokens: len(t.Context), CompletionTokens: len(t.Tokens),
-				PromptTokenIDs: fresh, CompletionTokenIDs: t.Tokens, Logprobs: t.Logprobs,
-				Extra: map[string]any{"prompt_token_ids": "added since the last turn"},
+				PromptTokenIDs: t.Context, CompletionTokenIDs: t.Tokens, Logprobs: t.Logprobs,
 			}
-			seen = len(t.Context) + len(t.Tokens)
+			if extends(t.Context, seen) {
+				s.Metrics.PromptTokenIDs = t.Context[len(seen):]
+				s.Metrics.Extra = map[string]any{"prompt_token_ids": "added since the last turn"}
+			}
+			seen = slices.Concat(t.Context, t.Tokens)
 			a.FinalMetrics.TotalPromptTokens += len(t.Context)
 		}
 		add(s)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/sdk"
@@ -192,6 +193,8 @@ func explain(err error, path string) (string, error) {
 	switch {
 	case err == nil:
 		return "", nil
+	case diag.KindOf(err) != diag.KindUnknown: // a sandbox that fails may name a system call too
+		return "", err
 	case errors.Is(err, fs.ErrNotExist):
 		return "Error: no file " + path, nil
 	case errors.Is(err, sandbox.ErrTooLarge):

@@ -75,7 +75,8 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 	s.observe(Event{Kind: Started, Text: split, Total: len(jobs), Version: ev.Version})
 	err := each(ctx, len(jobs), s.Concurrency(), func(ctx context.Context, i int) error {
 		j := jobs[i]
-		id := fmt.Sprintf("eval-%06d-%s-%s-%d", step, split, j.task.Key, j.run)
+		// A skill and a suite may have the same tasks.
+		id := fmt.Sprintf("eval-%06d-%s-%s-%s-%d", step, split, j.skill.Name, j.task.Key, j.run)
 		seed := seedOf(s.Config.Run.Seed, "eval", split, j.task.Key, j.run)
 		for attempt := 0; ; attempt++ {
 			e, err := s.Player.Play(ctx, p, j.skill, j.task, id, seed)

@@ -5,7 +5,8 @@ import (
 	"github.com/valence-rl/valence/core/journal"
 )
 
-// describe fills in what a step's episodes say about each skill.
+// describe fills in what a step's episodes say about each skill; nil stands for one
+// that was lost or given up.
 func describe(m *journal.Step, groups []group, skillOf func(i int) string) {
 	tokens, turns := map[string]int{}, map[string]int{}
 	for i, g := range groups {
@@ -14,7 +15,6 @@ func describe(m *journal.Step, groups []group, skillOf func(i int) string) {
 		kept, zero, one, scored := false, true, true, 0
 		for _, e := range g {
 			if e == nil || e.Outcome != journal.Scored {
-				k.Excluded++
 				continue
 			}
 			scored++

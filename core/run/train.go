@@ -293,6 +293,9 @@ func (t *trainer) stepped(ctx context.Context, r dispatch.StepReport[*Played]) e
 				f.Value.Fate = string(g.Fate)
 				episodes = append(episodes, f.Value.Episode)
 			}
+			if f.Last {
+				m.Skills[g.Draw.Skill].Excluded++
+			}
 		}
 	}
 	describe(&m, gs, func(i int) string { return r.Groups[i].Draw.Skill })

@@ -133,25 +133,27 @@ const (
 	lookup        // an exception, and a test that is visible; names.py
 )
 
+func recordOf(n int) sdk.Record { return sdktest.Records()[n] }
+
 // task builds the task of a hand-made record. Seeds only matter to a review,
 // whose label they draw.
-func task(t testing.TB, k *Skill, record int, seed uint64) *sdk.Task {
+func task(t testing.TB, k *Skill, n int, seed uint64) *sdk.Task {
 	t.Helper()
-	res, err := k.Plugin.Build(t.Context(), &sdk.BuildRequest{Record: sdktest.Records()[record], Template: "full", Seed: seed})
+	res, err := k.Plugin.Build(t.Context(), &sdk.BuildRequest{Record: recordOf(n), Template: "full", Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(res.Tasks) != 1 {
-		t.Fatalf("%s of record %d: %d tasks, skipped: %s", k.Name, record, len(res.Tasks), res.Skipped)
+		t.Fatalf("%s of record %d: %d tasks, skipped: %s", k.Name, n, len(res.Tasks), res.Skipped)
 	}
 	return &res.Tasks[0]
 }
 
 // labelled is a review whose candidate has the label given.
-func labelled(t testing.TB, k *Skill, record int, correct bool) *sdk.Task {
+func labelled(t testing.TB, k *Skill, n int, correct bool) *sdk.Task {
 	t.Helper()
 	for seed := range uint64(64) {
-		tk := task(t, k, record, seed)
+		tk := task(t, k, n, seed)
 		rec, err := grade.Reveal(tk)
 		if err != nil {
 			t.Fatal(err)

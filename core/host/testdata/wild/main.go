@@ -45,8 +45,11 @@ func (skill) Build(ctx context.Context, h sdk.Host, r *sdk.BuildRequest) (*sdk.B
 }
 
 func (skill) Judge(ctx context.Context, h sdk.Host, r *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
-	if r.Issue == "sure" {
+	switch r.Issue {
+	case "sure":
 		return &sdk.JudgeResponse{Verdict: true, Confidence: 2}, nil
+	case "panic":
+		panic("no opinion")
 	}
 	return &sdk.JudgeResponse{Verdict: true, Confidence: 0.75, Rationale: r.Before.Output}, nil
 }
