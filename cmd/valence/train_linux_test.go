@@ -119,14 +119,14 @@ func TestTrain(t *testing.T) {
 // TestTrainAhead lets rollouts run a version ahead: the outcome depends on time,
 // the books balance all the same.
 func TestTrainAhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute; run without -short")
-	}
 	adopt(t)
-	const steps = 4
+	steps, kills := 4, 3
+	if testing.Short() {
+		steps, kills = 2, 0
+	}
 	q := newQuickstart(t, "run.steps="+strconv.Itoa(steps), "async.max_staleness=1")
 	rng := moments(t)
-	for range 3 {
+	for range kills {
 		killed(t, q, rng, 10*time.Second)
 	}
 	q.run(t, 0, "train", "--resume")
