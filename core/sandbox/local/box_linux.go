@@ -106,6 +106,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		}
 	}
 	process, err := d.spawners.start(spawn, files)
+	theirs.Close() // or the end of the process would not show
 	if err != nil {
 		return fmt.Errorf("start the first process: %w", err)
 	}
@@ -274,14 +275,14 @@ func (b *box) request(ctx context.Context, k first.Kind, most time.Duration, ask
 	c := make(chan first.Frame, 1)
 	b.waits[id] = c
 	b.mu.Unlock()
+	timer := time.AfterFunc(most, func() { b.kill(fmt.Sprintf("it did not answer within %s", most)) })
+	defer timer.Stop()
 	if err := b.send(first.Frame{ID: id, Kind: k, Body: e.B}); err != nil {
 		// Only a dead sandbox refuses; listen is about to find out why.
 		b.kill("it took no request: " + err.Error())
 		<-b.dead
 		return b.death()
 	}
-	timer := time.AfterFunc(most, func() { b.kill(fmt.Sprintf("it did not answer within %s", most)) })
-	defer timer.Stop()
 	select {
 	case f := <-c:
 		return take(f, answer)

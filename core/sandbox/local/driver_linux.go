@@ -187,7 +187,7 @@ func executable() (string, *os.File, error) {
 // probe makes the first sandbox, and settles how all others are made.
 func (d *Driver) probe() error {
 	err := d.tryOne()
-	if err != nil && errors.Is(err, syscall.EPERM) && strings.Contains(err.Error(), "mount procproc") {
+	if err != nil && errors.Is(err, syscall.EPERM) && strings.Contains(err.Error(), "mount proc at proc:") {
 		// Containers cover parts of their /proc, and then no fresh one may be mounted.
 		d.procfs = false
 		d.isolation.Missing = append(d.isolation.Missing, "processes: a fresh /proc is refused, the host's is shown")

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,6 +45,35 @@ func TestReservedDirectories(t *testing.T) {
 		if _, err := d.Create(t.Context(), sandbox.Spec{Workspace: sdk.Workspace{Dir: dir}}); diag.KindOf(err) != diag.KindData {
 			t.Errorf("%s: got %v", dir, err)
 		}
+	}
+}
+
+// A creation that fails at any point must come to an end and leave nothing.
+func TestCreateFails(t *testing.T) {
+	d := newDriver(t)
+	for name, spec := range map[string]sandbox.Spec{
+		"inside":   {Workspace: sdk.Workspace{Dir: "/" + strings.Repeat("x", 300)}},
+		"too late": {Limits: sandbox.Limits{Create: time.Nanosecond}},
+		"no room":  {Limits: sandbox.Limits{Disk: 4096}},
+	} {
+		if _, err := d.Create(t.Context(), spec); diag.KindOf(err) != diag.KindSandbox {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		if s, err := d.Create(ctx, sandbox.Spec{}); err == nil {
+			s.Close()
+			<-s.(*box).dead
+		} else if !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: got %v", err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.boxes) > 0 {
+		t.Errorf("%d sandboxes are left", len(d.boxes))
 	}
 }
 

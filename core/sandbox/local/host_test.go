@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -206,7 +207,7 @@ func TestNothingLeft(t *testing.T) {
 }
 
 // again runs tests of this binary in another process, from a copy with mode.
-func again(t *testing.T, mode os.FileMode, user uint32, tests string, env ...string) {
+func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests string, env ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	// The temporary directory's own parent is private to this user.
@@ -224,9 +225,7 @@ func again(t *testing.T, mode os.FileMode, user uint32, tests string, env ...str
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", tests)
 	cmd.Dir = temp
 	cmd.Env = append([]string{"PATH=" + standardPath, "HOME=" + temp, "TMPDIR=" + temp}, env...)
-	if user != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
-	}
+	cmd.SysProcAttr = sys
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -243,7 +242,7 @@ func TestOrdinaryUser(t *testing.T) {
 		return
 	}
 	const nobody = 65534
-	again(t, 0o755, nobody, ".", wantLevel+"=namespaces-unprivileged")
+	again(t, 0o755, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, ".", wantLevel+"=namespaces-unprivileged")
 }
 
 // A program that is readable by its owner alone starts from a copy.
@@ -251,5 +250,34 @@ func TestPrivateProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	again(t, 0o700, 0, "^TestConformance$/^(Lifecycle|Exec|Kernel)$", wantLevel+"=namespaces")
+	again(t, 0o700, nil, "^TestConformance$/^(Lifecycle|Exec|Kernel)$", wantLevel+"=namespaces")
+}
+
+// coverProc, in the environment, makes a test run cover a part of its /proc first,
+// as containers do. It then has a mount namespace of its own.
+const coverProc = "VALENCE_TEST_COVER"
+
+func cover() {
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Mount("covered", "/proc/irq", "tmpfs", unix.MS_RDONLY, "")
+	}
+	if err != nil {
+		fmt.Println("cover /proc:", err)
+		os.Exit(1)
+	}
+}
+
+// Where no fresh /proc may be mounted sandboxes still work, and it is reported.
+func TestCoveredProc(t *testing.T) {
+	if os.Getenv(coverProc) != "" {
+		if missing := newDriver(t).Isolation().Missing; !slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, "processes:") }) {
+			t.Errorf("not reported: %v", missing)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	again(t, 0o755, &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}, "^TestCoveredProc$|^TestConformance$/^(Lifecycle|Exec|Output|Files|Diff|Network|Descriptors|Disk)$", coverProc+"=1")
 }

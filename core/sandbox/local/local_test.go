@@ -13,6 +13,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostDir); dir != "" {
 		host(dir)
 	}
+	if os.Getenv(coverProc) != "" {
+		cover()
+	}
 	os.Exit(m.Run())
 }
 

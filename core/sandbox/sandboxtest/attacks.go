@@ -223,3 +223,27 @@ func disk(s *suite) {
 	}
 	s.alive(b)
 }
+
+// cpu: what counts is the share of the time that passed, so that a busy machine
+// makes the test pass, never fail.
+func cpu(s *suite) {
+	if !s.enforced("cpu") {
+		return
+	}
+	const share = 0.2
+	b := s.make(sandbox.Spec{Limits: sandbox.Limits{CPUs: share}})
+	r := s.run(b, sandbox.Command{Shell: "for i in 1 2 3; do timeout 2 sh -c 'while :; do :; done' & done; wait; times"})
+	// The second line is the user and system time of the children: 0m0.392s 0m0.004s
+	lines := strings.Split(strings.TrimSpace(string(r.Output)), "\n")
+	var used time.Duration
+	for _, f := range strings.Fields(lines[len(lines)-1]) {
+		d, err := time.ParseDuration(f)
+		if err != nil {
+			s.Fatalf("times gave %q", r.Output)
+		}
+		used += d
+	}
+	if most := time.Duration(share*float64(r.Took)) + 300*time.Millisecond; used > most || used == 0 {
+		s.Errorf("%s of CPU time in %s at a share of %v", used, r.Took, share)
+	}
+}

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Driver) {
 		{"Files", files}, {"FileAttacks", fileAttacks},
 		{"Diff", diff}, {"DiffAttacks", diffAttacks}, {"DiffReplacements", diffReplacements}, {"Workspace", workspace},
 		{"Network", network}, {"Secrets", secrets}, {"Descriptors", descriptors}, {"Kernel", kernel}, {"HostFiles", hostFiles},
-		{"Processes", processes}, {"Memory", memory}, {"Disk", disk},
+		{"Processes", processes}, {"Memory", memory}, {"Disk", disk}, {"CPU", cpu},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t)

@@ -42,8 +42,13 @@ func attach(fd int, target string) error {
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
-	if err := unix.Mount(source, target, kind, flags, data); err != nil {
-		return fmt.Errorf("mount %s at %s: %w", kind+source, target, err)
+	err := unix.Mount(source, target, kind, flags, data)
+	if err != nil {
+		what := kind
+		if what == "" {
+			what = source
+		}
+		return fmt.Errorf("mount %s at %s: %w", what, target, err)
 	}
 	return nil
 }
