@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,6 +81,9 @@ func newEvalCommand(a *app) *cobra.Command {
 		if n > 0 {
 			f.sets = append(f.sets, fmt.Sprintf("eval.tasks=%d", n))
 		}
+		if len(splits) > 0 {
+			f.sets = append(f.sets, fmt.Sprintf("eval.splits=[%s]", strings.Join(quoted(splits), ", ")))
+		}
 		s, view, err := a.open(cmd.Context(), f, run.Options{})
 		if err != nil {
 			return err
@@ -122,6 +127,14 @@ func newEvalCommand(a *app) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func quoted(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = strconv.Quote(w)
+	}
+	return out
 }
 
 func summarise(e journal.Eval) measuredSplit {

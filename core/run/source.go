@@ -53,14 +53,14 @@ func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 					continue
 				}
 			}
-			tasks, err := s.build(ctx, k, records)
-			if err != nil {
-				return err
-			}
 			if training {
+				tasks, err := s.build(ctx, k, records)
+				if err != nil {
+					return err
+				}
 				k.Train = append(k.Train, tasks...)
-			} else {
-				k.Eval[src.Split] = append(k.Eval[src.Split], tasks...)
+			} else if k.Eval[src.Split], err = s.measured(ctx, k, src.Split, records); err != nil {
+				return err
 			}
 		}
 	}
@@ -68,13 +68,30 @@ func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 		if k.Weight > 0 && len(k.records) == 0 && s.trains() {
 			return diag.Errorf(diag.KindConfig, "build tasks", k.Name, "no source gives this skill a training task; add a [[source]] whose skills include it")
 		}
-		if n := s.Config.Eval.Tasks; n > 0 {
-			for split, ts := range k.Eval {
-				k.Eval[split] = ts[:min(n, len(ts))]
-			}
-		}
 	}
 	return nil
+}
+
+// measured adds a source's tasks to those of a split, no more than are measured.
+func (s *Setup) measured(ctx context.Context, k *Skill, split string, records []record) ([]*sdk.Task, error) {
+	tasks, limit := k.Eval[split], s.Config.Eval.Tasks
+	if want := s.Config.Eval.Splits; len(want) > 0 && !slices.Contains(want, split) {
+		return tasks, nil
+	}
+	for chunk := range slices.Chunk(records, 32) {
+		if limit > 0 && len(tasks) >= limit {
+			break
+		}
+		more, err := s.build(ctx, k, chunk)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, more...)
+	}
+	if limit > 0 {
+		tasks = tasks[:min(limit, len(tasks))]
+	}
+	return tasks, nil
 }
 
 // trains says whether the configuration has training sources at all; one that
