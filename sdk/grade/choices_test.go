@@ -167,11 +167,19 @@ class Box(object):
 
 func TestReword(t *testing.T) {
 	tests := []struct{ name, path, in, want string }{
-		{"function", "a.py", "def f(x):\n    return x\n", "# checked\ndef f(x):  # checked\n    return x\n# checked\n"},
-		{"others stay", "a.py", "def g(x):\n    return x", "# checked\ndef g(x):\n    return x\n# checked\n"},
-		{"one line", "a.py", "def f(x): return x\r\n", "# checked\ndef f(x): return x\r\n# checked\n"},
-		{"method", "a.py", "class C:\n  async def m(self):\r\n    pass\n", "# checked\nclass C:\n  async def m(self):  # checked\r\n    pass\n# checked\n"},
-		{"encoding line", "a.py", "# coding: latin-1\nx = 1\n", "# coding: latin-1\nx = 1\n# checked\n"},
+		{"function", "a.py", "def f(x):\n    return x\n", "# checked\ndef  f( x):  # checked\n    return  x\n# checked\n"},
+		{"others stay", "a.py", "def g(x):\n    return x", "# checked\ndef  g( x):\n    return  x\n# checked\n"},
+		{"one line", "a.py", "def f(x): return x\r\n", "# checked\ndef  f( x):  return  x\r\n# checked\n"},
+		{"method", "a.py", "class C:\n  async def m(self):\r\n    pass\n", "# checked\nclass  C:\n  async  def  m( self):  # checked\r\n    pass\n# checked\n"},
+		{"encoding line", "a.py", "# coding: latin-1\nx = 1\n", "# coding: latin-1\nx  =  1\n# checked\n"},
+		{"strings", "a.py", `x = 'a, (b' + r"\"c, " + '''d, ` + "\n  e, ('' " + `''' + ''` + "\n", "# checked\n" + `x  =  'a, (b'  +  r"\"c, "  +  '''d, ` + "\n  e, ('' " + `'''  +  ''` + "\n# checked\n"},
+		{"comments", "a.py", "f(a) # a, (b\n# c, d'\n", "# checked\nf( a)  # a, (b\n# c, d'\n# checked\n"},
+		{"f-strings", "a.py", `x = f'{a, b} {{ c, ' + rf"{d['e, f']:{g, }}"` + "\n", "# checked\n" + `x  =  f'{a, b} {{ c, '  +  rf"{d['e, f']:{g, }}"` + "\n# checked\n"},
+		{"a string in an f-string", "a.py", "x = f'{a['b, c']}' + d\n", "# checked\nx = f'{a['b, c']}' + d\n# checked\n"},
+		{"a string without end", "a.py", "x = 'a, b\ny = 1, 2\n", "# checked\nx = 'a, b\ny = 1, 2\n# checked\n"},
+		{"a head in a string", "a.py", "x = '''\ndef f(x):\n'''\n", "# checked\nx  =  '''\ndef f(x):\n'''\n# checked\n"},
+		{"lines that go on", "a.py", "x = 1, \\\n  f(\n  2, 3)\n", "# checked\nx  =  1,   \\\n  f( \n  2,   3)\n# checked\n"},
+		{"a string that goes on", "a.py", "x = 'a, \\\n  b, c'\n", "# checked\nx  =  'a, \\\n  b, c'\n# checked\n"},
 		{"other language", "a.go", "func f() {}\n", "func f() {}\n"},
 	}
 	for _, tt := range tests {
