@@ -221,8 +221,8 @@ func (b *box) listen() {
 	}
 	b.mu.Unlock()
 	b.driver.log.Debug("sandbox ended", "sandbox", b.name, "reason", reason)
-	close(b.dead)
 	b.release()
+	close(b.dead)
 }
 
 // release frees what the sandbox held. Nothing of it runs any more.

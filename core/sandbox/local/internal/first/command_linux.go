@@ -50,6 +50,13 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	if err != nil {
 		return refused(exitNotFound, err)
 	}
+	if s.setup.MaxData > 0 {
+		// The limit cannot be this process's, which may hold more, and set from here
+		// after the fork it would come too late for what the command has forked.
+		limit := fmt.Sprintf(`ulimit -d %d; exec "$0" "$@"`, s.setup.MaxData>>10)
+		args = append([]string{"/bin/sh", "-c", limit, program}, args[1:]...)
+		program = args[0]
+	}
 	out, stdout, err := pipe(0)
 	if err != nil {
 		return Result{}, err
@@ -143,10 +150,7 @@ func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pi
 		// anything of the host's.
 		s.oom.WriteAt([]byte("1000"), 0)
 		defer s.oom.WriteAt(s.score, 0)
-		if pid, err = syscall.ForkExec(program, args, attr); err == nil && s.setup.MaxData > 0 {
-			// Not before the fork: this process may hold more than a command may.
-			unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: s.setup.MaxData, Max: s.setup.MaxData}, nil)
-		}
+		pid, err = syscall.ForkExec(program, args, attr)
 	}
 	<-done
 	return pid, err
