@@ -2,6 +2,7 @@ package first
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -110,6 +111,9 @@ func (w *walk) entry(up, low *os.File, name, rel string, opaque bool) error {
 		return w.file(up, low, name, rel, &st, &was)
 	case unix.S_IFLNK:
 		target, err := readLink(int(up.Fd()), name)
+		if err == unix.ENOENT || err == unix.EINVAL {
+			return nil // removed or replaced meanwhile
+		}
 		if err != nil {
 			return err
 		}
@@ -190,7 +194,7 @@ func each(dir *os.File, f func(name string) error) error {
 				return err
 			}
 		}
-		if err == io.EOF {
+		if err == io.EOF || errors.Is(err, unix.ENOENT) { // at its end, or itself removed
 			return nil
 		}
 		if err != nil {
