@@ -28,6 +28,11 @@ func (s *Setup) Splits() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// dice is the root of an evaluation's seeds. It is not the run's: two runs from one
+// policy begin with the same measurement, and checkpoints are compared on the same
+// dice.
+const dice = 1
+
 // Measure plays every evaluation task of a split runs times and gives the scores
 // with all episodes. Infrastructure failures are tried again; what still fails is
 // excluded and counted. It blocks until the last episode; if ctx ends before, it
@@ -77,7 +82,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 		j := jobs[i]
 		// A skill and a suite may have the same tasks.
 		id := fmt.Sprintf("eval-%06d-%s-%s-%s-%d", step, split, j.skill.Name, j.task.Key, j.run)
-		seed := seedOf(s.Config.Run.Seed, "eval", split, j.task.Key, j.run)
+		seed := seedOf(dice, "eval", split, j.task.Key, j.run)
 		for attempt := 0; ; attempt++ {
 			e, err := s.Player.Play(ctx, p, j.skill, j.task, id, seed)
 			if ctx.Err() != nil {
