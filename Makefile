@@ -3,11 +3,15 @@
 GO        ?= go
 BIN       := bin/valence
 export CGO_ENABLED = 0
+export GO
 
-.PHONY: build quickstart test race lint bench clean
+# Where git cannot read the checkout the binary goes without its revision.
+STAMP     := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+.PHONY: build quickstart test race check lint bench clean
 
 build: ## compile the command and the skill plugins
-	$(GO) build -trimpath -o $(BIN) ./cmd/valence
+	$(GO) build -trimpath -buildvcs=$(STAMP) -o $(BIN) ./cmd/valence
 	$(BIN) plugin build -q
 
 quickstart: build ## train all five skills jointly and print what improved
@@ -15,14 +19,19 @@ quickstart: build ## train all five skills jointly and print what improved
 	$(BIN) train -c examples/quickstart/run.toml --resume
 	$(BIN) report runs/quickstart
 
-test: build ## everything CI checks
-	$(GO) vet ./...
-	$(GO) test ./...
+test: build check ## everything CI checks
+	$(GO) test -timeout 30m ./...
 	./scripts/race
 
-lint:
+race: ## the race detector, as far as there is a C compiler
+	./scripts/race
+
+check: ## what the tool chain itself objects to
 	$(GO) vet ./...
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run: gofmt -w .'; exit 1; }
+	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$($(GO) list -f '{{.Dir}}' ./...)) && \
+		test -z "$$bad" || { echo "$$bad"; echo 'run: go fmt ./...'; exit 1; }
+
+lint: check ## staticcheck as well, which is fetched
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.0 ./...
 
 bench: build ## the figures of the documentation, side by side
