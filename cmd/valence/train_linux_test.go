@@ -148,11 +148,11 @@ func moments(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// killed resumes the run and kills it at a random moment of the first half of the
+// killed resumes the run and kills it at a random moment of the first four fifths of the
 // time that a whole run takes; false: it was done before.
 func killed(t *testing.T, q *quickstart, rng *rand.Rand, whole time.Duration) bool {
 	t.Helper()
-	after := time.Duration((0.1 + 0.5*rng.Float64()) * float64(whole))
+	after := time.Duration((0.15 + 0.65*rng.Float64()) * float64(whole))
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
 	p := q.command(ctx, t, "train", "--resume")
