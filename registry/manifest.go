@@ -31,7 +31,28 @@ type Manifest struct {
 	Capabilities []string `toml:"capabilities"` // any of sandbox, model, judge, log; default none
 	Description  string   `toml:"description"`  // one line
 	Licence      string   `toml:"licence"`      // an SPDX expression
+	Source       string   `toml:"source"`       // address of the sources
+	Language     string   `toml:"language"`     // of the folder's sources: go (default), python, rust, c, assemblyscript
+	Transport    string   `toml:"transport"`    // how the author wants it run: wasm (default; not for python) or process
+	// Config has the settings that a run's TOML may make, by name.
+	Config map[string]Setting `toml:"config"`
 }
+
+// Setting is one key of a plugin's config.
+type Setting struct {
+	Type    string   `toml:"type"`    // string, integer, number, boolean
+	Default any      `toml:"default"` // of that type; absent: the plugin's own
+	Min     *float64 `toml:"min"`     // inclusive, of integer and number
+	Max     *float64 `toml:"max"`
+	Enum    []string `toml:"enum"` // the accepted texts of a string
+	Doc     string   `toml:"doc"`  // one line
+}
+
+// Transports of a plugin.
+const (
+	WASM    = "wasm"
+	Process = "process"
+)
 
 // Roles that a plugin can have.
 var roles = []string{"build", "evaluate", "judge"}
@@ -104,7 +125,7 @@ func ParseManifest(file string, text []byte) (*Manifest, error) {
 }
 
 func keys() []string {
-	return []string{"name", "version", "abi", "roles", "capabilities", "description", "licence"}
+	return []string{"name", "version", "abi", "roles", "capabilities", "description", "licence", "source", "language", "transport", "config"}
 }
 
 func (l *locator) check(m *Manifest) {

@@ -23,7 +23,8 @@ func TestParseManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Manifest{"my-skill", "0.1.0", 1, []string{"build", "evaluate"}, []string{"sandbox"}, "what it is for", "Apache-2.0"}
+	want := &Manifest{Name: "my-skill", Version: "0.1.0", ABI: 1, Roles: []string{"build", "evaluate"}, Capabilities: []string{"sandbox"},
+		Description: "what it is for", Licence: "Apache-2.0"}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("%+v", m)
 	}

@@ -40,6 +40,9 @@ type Options struct {
 	Cache string
 	// Go is the go command; "" looks it up in PATH.
 	Go string
+	// Transport is how the plugin is to be run, WASM or Process; "" is as its
+	// manifest says.
+	Transport string
 	// Log hears of builds, which take seconds; nil is silent.
 	Log *slog.Logger
 }
@@ -57,11 +60,14 @@ func DefaultCache() string {
 
 // Module is a resolved plugin.
 type Module struct {
-	Manifest Manifest
-	Wasm     []byte
-	Digest   string // "sha256:" and the hexadecimal digest of Wasm
-	Ref      string // as it was asked for
-	Path     string // the .wasm file that Wasm was read from
+	Manifest  Manifest
+	Transport string   // WASM or Process
+	Wasm      []byte   // the module, for WASM
+	Command   []string // program, absolute, and arguments, for Process
+	Digest    string   // "sha256:" and the hexadecimal digest of the module, of the program, or of a script's folder
+	Ref       string   // as it was asked for
+	Path      string   // the .wasm file that Wasm was read from, or the program
+	Signer    string   // whose signature holds, by the trust list; "" for none
 }
 
 // Digest names b by its content.
@@ -110,7 +116,7 @@ func Resolve(ctx context.Context, ref string, o Options) (*Module, error) {
 	case err != nil:
 		return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
 	}
-	m.Ref, m.Digest = ref, Digest(m.Wasm)
+	m.Ref, m.Digest, m.Transport = ref, Digest(m.Wasm), WASM
 	return m, nil
 }
 

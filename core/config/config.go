@@ -37,6 +37,8 @@ type Config struct {
 	Eval     Eval     `toml:"eval" doc:"Measuring during and after training."`
 	SFT      SFT      `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
 	Model    Model    `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
+	Registry Registry `toml:"registry" doc:"Where plugins that are no folder and no file come from, and what is asked of them."`
+	Trust    []Trust  `toml:"trust" doc:"Signers whose plugins may be used, one a section. With any of them, a plugin from a remote registry must be signed by one."`
 	Sources  []Source `toml:"source" doc:"Where records come from. The section may be repeated."`
 	Skills   []Skill  `toml:"skills" doc:"One training skill a section, in the order of reports."`
 	Suites   []Suite  `toml:"suites" doc:"One suite a section: measured, never trained on."`
@@ -168,6 +170,18 @@ type Model struct {
 	APIKeyEnv string `toml:"api_key_env" doc:"Environment variable that holds the key. The key itself never stands in a file."`
 }
 
+// Registry is [registry].
+type Registry struct {
+	Repository string `toml:"repository" optional:"true" doc:"Where name@version is looked up: an OCI repository prefix such as ghcr.io/acme/skills, to which /name:version is added."`
+	Lock       string `toml:"lock" default:"plugins.lock" doc:"File with the pinned digests, beside the run's TOML unless absolute. It is written by plugin add; --locked refuses what it does not pin."`
+}
+
+// Trust is one [trust.<name>].
+type Trust struct {
+	Name string `toml:"-" name:"true"`
+	Key  string `toml:"key" required:"true" doc:"The signer's public key: ed25519: and the 32 bytes in base64, as plugin keygen prints it."`
+}
+
 // Source is one [[source]].
 type Source struct {
 	Kind   string   `toml:"kind" required:"true" enum:"pocket|swebench|git|harbor" absent:"swebench|git|harbor" doc:"What the records are made from."`
@@ -203,23 +217,27 @@ func (s Source) Serves(skill string) bool {
 
 // Skill is one [skills.<name>].
 type Skill struct {
-	Name   string            `toml:"-" name:"true"`
-	Plugin string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
-	Weight float64           `toml:"weight" default:"1.0" min:"0" doc:"Share of the training tasks, relative to the other skills. 0: the skill is measured and not trained on."`
-	Judge  string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
-	Prompt string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
-	Config map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
-	Grants []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
+	Name        string            `toml:"-" name:"true"`
+	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Weight      float64           `toml:"weight" default:"1.0" min:"0" doc:"Share of the training tasks, relative to the other skills. 0: the skill is measured and not trained on."`
+	Transport   string            `toml:"transport" optional:"true" enum:"wasm|process" doc:"How the plugin runs: sandboxed in this program, or as a process of its own; unset: as its manifest says. A process is not sandboxed."`
+	Judge       string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
+	JudgeConfig map[string]string `toml:"judge_config" optional:"true" doc:"The judge's own settings, handed over as text."`
+	Prompt      string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
+	Config      map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
+	Grants      []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
 }
 
 // Suite is one [suites.<name>].
 type Suite struct {
-	Name   string            `toml:"-" name:"true"`
-	Plugin string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
-	Judge  string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
-	Prompt string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
-	Config map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
-	Grants []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
+	Name        string            `toml:"-" name:"true"`
+	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Transport   string            `toml:"transport" optional:"true" enum:"wasm|process" doc:"How the plugin runs: sandboxed in this program, or as a process of its own; unset: as its manifest says. A process is not sandboxed."`
+	Judge       string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
+	JudgeConfig map[string]string `toml:"judge_config" optional:"true" doc:"The judge's own settings, handed over as text."`
+	Prompt      string            `toml:"prompt" optional:"true" doc:"\"full\", \"brief\", or the path of a template; unset: that of [rollout]."`
+	Config      map[string]string `toml:"config" optional:"true" doc:"The plugin's own settings, handed over as text."`
+	Grants      []string          `toml:"grants" optional:"true" enum:"sandbox|model|judge|log" doc:"Capabilities granted; unset: those that the plugin's manifest declares."`
 }
 
 // Weights gives the training skills' shares, which sum to 1, in the order of

@@ -146,7 +146,7 @@ func TestRendering(t *testing.T) {
   --> run.toml:4:1
  4 | wieght = 0.2
    | ^^^^^^ did you mean "weight"?
-[skills.localization] accepts: plugin, weight, judge, prompt, config, grants`
+[skills.localization] accepts: plugin, weight, transport, judge, judge_config, prompt, config, grants`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/valence-rl/valence/core/diag"
-	"github.com/valence-rl/valence/core/host/wasm"
+	"github.com/valence-rl/valence/core/host/transport"
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/wire"
 )
@@ -71,7 +71,7 @@ func (p *Plugin) do(ctx context.Context, c call, req, res wire.Message, check fu
 		err = check()
 	}
 	if err != nil {
-		return p.fail(c, &wasm.Failure{Reason: wasm.ReasonAnswer, Err: err})
+		return p.fail(c, &transport.Failure{Reason: transport.ReasonAnswer, Err: err})
 	}
 	return nil
 }
@@ -90,13 +90,13 @@ func (p *Plugin) fail(c call, err error) error {
 	if c.subject != "" {
 		e.Subject += ": " + c.subject
 	}
-	f, ok := err.(*wasm.Failure)
+	f, ok := err.(*transport.Failure)
 	if !ok {
 		return e
 	}
 	x := &failed{Failure: f}
 	switch {
-	case f.Reason == wasm.ReasonCancelled:
+	case f.Reason == transport.ReasonCancelled:
 		e.Kind = diag.KindInterrupted
 	case passedOn(f):
 		x.service = f.HostErr

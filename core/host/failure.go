@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/valence-rl/valence/core/host/wasm"
+	"github.com/valence-rl/valence/core/host/transport"
 )
 
 // shownLines is how many of the first, and of the last, lines that a plugin printed
@@ -13,25 +13,25 @@ import (
 const shownLines = 12
 
 // failed is a call without an answer, as it is shown: the cause, and below it the
-// what the plugin printed. Find the [wasm.Failure] with errors.As.
+// what the plugin printed. Find the [transport.Failure] with errors.As.
 type failed struct {
-	*wasm.Failure
+	*transport.Failure
 	service error // of the host, which the plugin passed on; nil if it failed by itself
 }
 
 // passedOn tells whether the failure is that of a service: the plugin waited for
 // it when the deadline passed, or returned its error, whole or in words of its own.
-func passedOn(f *wasm.Failure) bool {
+func passedOn(f *transport.Failure) bool {
 	if f.HostErr == nil {
 		return false
 	}
 	quoted := strings.Contains(f.Err.Error(), f.HostErr.Error())
 	switch f.Reason {
-	case wasm.ReasonDeadline:
+	case transport.ReasonDeadline:
 		return f.Waiting && f.Lastly
-	case wasm.ReasonError:
+	case transport.ReasonError:
 		return quoted || f.Lastly
-	case wasm.ReasonPanic:
+	case transport.ReasonPanic:
 		return quoted
 	}
 	return false
@@ -40,11 +40,11 @@ func passedOn(f *wasm.Failure) bool {
 func (f *failed) Error() string {
 	var b strings.Builder
 	switch {
-	case f.Reason == wasm.ReasonDeadline && f.service != nil:
+	case f.Reason == transport.ReasonDeadline && f.service != nil:
 		fmt.Fprintf(&b, "%v, waiting for a service: %v", f.Failure, f.service)
-	case f.Reason == wasm.ReasonAnswer:
+	case f.Reason == transport.ReasonAnswer:
 		fmt.Fprintf(&b, "the answer makes no sense: %v", f.Failure)
-	case f.Reason == wasm.ReasonDeadline:
+	case f.Reason == transport.ReasonDeadline:
 		fmt.Fprintf(&b, "deadline: %v", f.Failure)
 	default:
 		b.WriteString(f.Failure.Error())

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/valence-rl/valence/core/diag"
-	"github.com/valence-rl/valence/core/host/wasm"
+	"github.com/valence-rl/valence/core/host/transport"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -19,26 +19,26 @@ func TestMisbehaviour(t *testing.T) {
 	for _, c := range []struct {
 		prompt string
 		millis int64 // deadline; 0: the default
-		reason wasm.Reason
+		reason transport.Reason
 		words  []string
 	}{
-		{"error", 0, wasm.ReasonError, []string{"evaluate: wild 1.2.3: wild/1: an orderly error"}},
-		{"nil", 0, wasm.ReasonError, []string{"neither an answer nor an error"}},
-		{"panic", 0, wasm.ReasonPanic, []string{"panic: assignment to entry in nil map", "  | ", "main.go:"}},
-		{"panic in a goroutine", 0, wasm.ReasonTrap, []string{"the plugin's runtime gave up: panic: elsewhere"}},
-		{"deadlock", 0, wasm.ReasonTrap, []string{"all goroutines are asleep"}},
-		{"exit", 0, wasm.ReasonExit, []string{"ended its program with status 7\n  | on standard output\n  | on standard error"}},
-		{"exit as if the deadline had passed", 0, wasm.ReasonExit, []string{"status 4026531839"}},
-		{"loop", 200, wasm.ReasonDeadline, []string{"deadline: ", "no answer after 200ms"}},
-		{"sleep for ever", 200, wasm.ReasonDeadline, []string{"deadline: ", "no answer after 200ms"}},
-		{"memory", 0, wasm.ReasonMemory, []string{"more than 128 MiB of memory wanted"}},
-		{"recurse", 0, wasm.ReasonStack, []string{"evaluate: wild 1.2.3: wild/1: stack overflow"}},
-		{"score 1.5", 0, wasm.ReasonAnswer, []string{"the answer makes no sense: score is 1.5, want 0 to 1"}},
-		{"score -0.1", 0, wasm.ReasonAnswer, []string{"score is -0.1"}},
-		{"score NaN", 0, wasm.ReasonAnswer, []string{"score is NaN"}},
-		{"component Inf", 0, wasm.ReasonAnswer, []string{`component "a" is +Inf`}},
-		{"component without name", 0, wasm.ReasonAnswer, []string{"a component has no name"}},
-		{"model", 0, wasm.ReasonError, []string{"capability model: denied: plugin wild does not declare it"}},
+		{"error", 0, transport.ReasonError, []string{"evaluate: wild 1.2.3: wild/1: an orderly error"}},
+		{"nil", 0, transport.ReasonError, []string{"neither an answer nor an error"}},
+		{"panic", 0, transport.ReasonPanic, []string{"panic: assignment to entry in nil map", "  | ", "main.go:"}},
+		{"panic in a goroutine", 0, transport.ReasonTrap, []string{"the plugin's runtime gave up: panic: elsewhere"}},
+		{"deadlock", 0, transport.ReasonTrap, []string{"all goroutines are asleep"}},
+		{"exit", 0, transport.ReasonExit, []string{"ended its program with status 7\n  | on standard output\n  | on standard error"}},
+		{"exit as if the deadline had passed", 0, transport.ReasonExit, []string{"status 4026531839"}},
+		{"loop", 200, transport.ReasonDeadline, []string{"deadline: ", "no answer after 200ms"}},
+		{"sleep for ever", 200, transport.ReasonDeadline, []string{"deadline: ", "no answer after 200ms"}},
+		{"memory", 0, transport.ReasonMemory, []string{"more than 128 MiB of memory wanted"}},
+		{"recurse", 0, transport.ReasonStack, []string{"evaluate: wild 1.2.3: wild/1: stack overflow"}},
+		{"score 1.5", 0, transport.ReasonAnswer, []string{"the answer makes no sense: score is 1.5, want 0 to 1"}},
+		{"score -0.1", 0, transport.ReasonAnswer, []string{"score is -0.1"}},
+		{"score NaN", 0, transport.ReasonAnswer, []string{"score is NaN"}},
+		{"component Inf", 0, transport.ReasonAnswer, []string{`component "a" is +Inf`}},
+		{"component without name", 0, transport.ReasonAnswer, []string{"a component has no name"}},
+		{"model", 0, transport.ReasonError, []string{"capability model: denied: plugin wild does not declare it"}},
 	} {
 		t.Run(c.prompt, func(t *testing.T) {
 			v, err := p.Evaluate(t.Context(), new(services), &sdk.EvaluateRequest{
@@ -47,11 +47,11 @@ func TestMisbehaviour(t *testing.T) {
 			if v != nil {
 				t.Errorf("a verdict beside the error: %+v", v)
 			}
-			var f *wasm.Failure
+			var f *transport.Failure
 			if !errors.As(err, &f) || f.Reason != c.reason {
 				t.Errorf("reason %+v, want %s", f, c.reason)
 			}
-			if c.reason == wasm.ReasonDeadline && !errors.Is(err, context.DeadlineExceeded) {
+			if c.reason == transport.ReasonDeadline && !errors.Is(err, context.DeadlineExceeded) {
 				t.Error("not a context.DeadlineExceeded")
 			}
 			if v, err := evaluate(t, p, nil, "fine"); err != nil || v.Score != 0.5 {

@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/host/process"
+	"github.com/valence-rl/valence/core/host/transport"
 	"github.com/valence-rl/valence/core/host/wasm"
 	"github.com/valence-rl/valence/registry"
 	"github.com/valence-rl/valence/sdk"
@@ -71,7 +73,7 @@ func DefaultCache() string {
 // Plugin is a loaded skill. Its methods, but for Close, may be called from many
 // goroutines.
 type Plugin struct {
-	module  *wasm.Module
+	module  transport.Transport
 	source  registry.Module // without Wasm
 	granted []string        // declared and granted
 	timeout time.Duration
@@ -94,7 +96,7 @@ func Load(ctx context.Context, m *registry.Module, o Options) (*Plugin, error) {
 	if err := granted(m, o.Grants); err != nil {
 		return nil, err
 	}
-	module, err := wasm.Open(ctx, m.Wasm, wasm.Config{Memory: o.MemoryLimit, Cache: o.Cache, Warm: o.Warm})
+	module, err := open(ctx, m, o)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, diag.Wrap(diag.KindInterrupted, "load plugin", m.Ref, context.Cause(ctx))
@@ -111,6 +113,14 @@ func Load(ctx context.Context, m *registry.Module, o Options) (*Plugin, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// open reaches the plugin by its transport.
+func open(ctx context.Context, m *registry.Module, o Options) (transport.Transport, error) {
+	if m.Transport == registry.Process {
+		return process.Open(ctx, process.Config{Command: m.Command, Memory: o.MemoryLimit, Log: o.Log})
+	}
+	return wasm.Open(ctx, m.Wasm, wasm.Config{Memory: o.MemoryLimit, Cache: o.Cache, Warm: o.Warm})
 }
 
 // granted refuses a module that declares what the run does not grant.
@@ -199,6 +209,9 @@ func (p *Plugin) Ref() string { return p.source.Ref }
 
 // String names the plugin in errors and logs: name and version.
 func (p *Plugin) String() string { return p.source.Manifest.Name + " " + p.source.Manifest.Version }
+
+// Transport is how the plugin is run: registry.WASM or registry.Process.
+func (p *Plugin) Transport() string { return p.source.Transport }
 
 // Close frees the plugin. Calls must have returned.
 func (p *Plugin) Close() error { return p.module.Close() }

@@ -2,6 +2,7 @@
 package layering
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -30,8 +31,10 @@ var leaves = map[string][]string{
 	"core/eval":            {"core/journal"},
 	"core/config":          {"core/grpo"},
 	"core/dispatch":        {"core/buffer"},
-	"core/host":            {"registry", "core/host/wasm"},
-	"core/host/wasm":       nil,
+	"core/host":            {"registry", "core/host/process", "core/host/transport", "core/host/wasm"},
+	"core/host/transport":  nil,
+	"core/host/process":    {"core/host/transport"},
+	"core/host/wasm":       {"core/host/transport"},
 	"core/data/pocket":     {"core/policy", "core/patch"},
 	"core/report":          {"core/journal", "core/eval", "core/atif", "core/config"},
 }
@@ -49,8 +52,8 @@ func TestDirection(t *testing.T) {
 		from := strings.TrimPrefix(f[0], module)
 		for _, to := range f[1:] {
 			if !strings.HasPrefix(to, module) {
-				if under(from, "sdk") && strings.Contains(strings.SplitN(to, "/", 2)[0], ".") {
-					t.Errorf("%s imports %s: the sdk ends up in every guest and stays free of third-party code", from, to)
+				if under(from, "sdk") && from != "sdk/process" && strings.Contains(strings.SplitN(to, "/", 2)[0], ".") {
+					t.Errorf("%s imports %s: the sdk ends up in every guest and stays free of third-party code, but for what serves a process", from, to)
 				}
 				continue
 			}
@@ -75,6 +78,8 @@ func forbidden(from, to string) string {
 			return ""
 		}
 		return "plugins reach the program as .wasm only"
+	case from == "sdk/process" && to != "sdk/wire":
+		return "serving a process needs the messages only"
 	case under(from, "sdk"):
 		if !under(to, "sdk") {
 			return "the sdk knows nothing of the host"
@@ -105,3 +110,18 @@ func forbidden(from, to string) string {
 }
 
 func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+// TestGuestsCarryNoThirdParty lists all that a WASM guest of the sdk is built from.
+func TestGuestsCarryNoThirdParty(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"sdk")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if p := strings.TrimSpace(line); !strings.HasPrefix(p, module) {
+			t.Errorf("a guest carries %s", p)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"github.com/valence-rl/valence/core/host/transport"
+
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -48,8 +50,8 @@ func link(ctx context.Context, r wazero.Runtime) error {
 
 // get copies n bytes at p out of the guest.
 func (i *instance) get(name string, m api.Memory, p, n uint64) []byte {
-	if uint32(n) > MaxMessage {
-		panic(violation(fmt.Sprintf("%s: message of %d bytes, %d is the most", name, uint32(n), MaxMessage)))
+	if uint32(n) > transport.MaxMessage {
+		panic(violation(fmt.Sprintf("%s: message of %d bytes, %d is the most", name, uint32(n), transport.MaxMessage)))
 	}
 	b, ok := m.Read(uint32(p), uint32(n))
 	if !ok {
@@ -73,8 +75,8 @@ func (i *instance) ask(ctx context.Context, method uint32, in []byte) uint64 {
 	i.inside = true
 	out, err := i.served(ctx, method, in)
 	i.inside = ctx.Err() != nil // the deadline struck while the host was busy
-	if err == nil && len(out) > MaxMessage {
-		err = fmt.Errorf("reply of %d bytes, %d is the most", len(out), MaxMessage)
+	if err == nil && len(out) > transport.MaxMessage {
+		err = fmt.Errorf("reply of %d bytes, %d is the most", len(out), transport.MaxMessage)
 	}
 	i.lastly = err
 	if err == nil {

@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"github.com/valence-rl/valence/core/host/transport"
+
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -32,7 +34,7 @@ type instance struct {
 	random  random
 
 	// The call under way. serve is nil while there is none.
-	serve  HostFunc
+	serve  transport.HostFunc
 	in     []byte
 	out    []byte
 	result []byte // of the last host_call, until host_result fetches it
@@ -78,9 +80,9 @@ func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 }
 
 // call serves one method.
-func (i *instance) call(ctx context.Context, method uint32, in []byte, serve HostFunc) ([]byte, error) {
-	if len(in) > MaxMessage {
-		return nil, &Failure{Reason: ReasonAnswer, Err: fmt.Errorf("request of %d bytes, %d is the most", len(in), MaxMessage)}
+func (i *instance) call(ctx context.Context, method uint32, in []byte, serve transport.HostFunc) ([]byte, error) {
+	if len(in) > transport.MaxMessage {
+		return nil, &transport.Failure{Reason: transport.ReasonAnswer, Err: fmt.Errorf("request of %d bytes, %d is the most", len(in), transport.MaxMessage)}
 	}
 	h := sha256.New()
 	h.Write(i.of.digest[:])

@@ -13,6 +13,8 @@
 package wasm
 
 import (
+	"github.com/valence-rl/valence/core/host/transport"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,8 +34,6 @@ import (
 const (
 	// DefaultMemory is the memory limit of one instance, in bytes.
 	DefaultMemory = 512 << 20
-	// MaxMessage is the largest request, answer or host call, in bytes.
-	MaxMessage = 64 << 20
 
 	entry = "skill_v1_call"
 	page  = 64 << 10 // of WASM memory, in bytes
@@ -50,10 +50,6 @@ type Config struct {
 	// Warm is how many instances are made ahead of the calls; 0 means 1.
 	Warm int
 }
-
-// HostFunc serves one call from the guest. It may block, and must return soon
-// after ctx ends: only its own call waits for it.
-type HostFunc func(ctx context.Context, method uint32, in []byte) ([]byte, error)
 
 // Module is a compiled skill. Its methods may be called from many goroutines.
 type Module struct {
@@ -152,8 +148,8 @@ func check(c wazero.CompiledModule) error {
 
 // Call serves one method in a fresh instance, which is gone when it returns. The
 // bytes of the answer are the caller's. The guest is stopped when ctx ends. Every
-// error is a [*Failure].
-func (m *Module) Call(ctx context.Context, method uint32, in []byte, serve HostFunc) ([]byte, error) {
+// error is a [*transport.Failure].
+func (m *Module) Call(ctx context.Context, method uint32, in []byte, serve transport.HostFunc) ([]byte, error) {
 	i, err := m.take(ctx)
 	if err != nil {
 		return nil, err

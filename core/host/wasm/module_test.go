@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"github.com/valence-rl/valence/core/host/transport"
+
 	"bytes"
 	"context"
 	"errors"
@@ -49,11 +51,11 @@ func open(t testing.TB, a assembly, c Config) *Module {
 func refuse(context.Context, uint32, []byte) ([]byte, error) { return nil, errors.New("refused") }
 
 // fails checks how a call failed.
-func fails(t *testing.T, err error, reason Reason, words string) *Failure {
+func fails(t *testing.T, err error, reason transport.Reason, words string) *transport.Failure {
 	t.Helper()
-	var f *Failure
+	var f *transport.Failure
 	if !errors.As(err, &f) {
-		t.Fatalf("error %v, want a *Failure", err)
+		t.Fatalf("error %v, want a *transport.Failure", err)
 	}
 	if f.Reason != reason || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s: %v; want %s: %s", f.Reason, err, reason, words)
@@ -101,20 +103,20 @@ func TestBreaches(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		body   []byte
-		reason Reason
+		reason transport.Reason
 		words  string
 	}{
-		{"status", code(i32(1024), i32(5), call(output), i32(1)), ReasonError, "hello"},
-		{"status and no text", i32(-1), ReasonError, ""},
-		{"panic", code(i32(1029), i32(9), call(output), i32(1)), ReasonPanic, "panic: oh"},
-		{"unreachable", unreachable, ReasonTrap, "unreachable"},
-		{"output from outside", code(i32(far), i32(100), call(output), i32(0)), ReasonTrap, "output: 100 bytes at 4294967280 are not in memory"},
-		{"output too large", code(i32(0), i32(-1), call(output), i32(0)), ReasonTrap, "output: message of 4294967295 bytes"},
-		{"input to outside", code(i32(far), local(1), call(input), i32(0)), ReasonTrap, "input: 2 bytes at 4294967280"},
-		{"input of another length", code(i32(0), i32(1), call(input), i32(0)), ReasonTrap, "input: asks for 1 bytes of 2"},
-		{"call from outside", code(i32(1), i32(far), i32(100), call(hostCall), drop, i32(0)), ReasonTrap, "host_call: 100 bytes"},
-		{"result of another length", code(i32(1), i32(0), i32(0), call(hostCall), drop, i32(0), i32(99), call(hostResult), i32(0)), ReasonTrap, "host_result: asks for 99 bytes of 7"},
-		{"result before a call", code(i32(0), i32(1), call(hostResult), i32(0)), ReasonTrap, "host_result: asks for 1 bytes of 0"},
+		{"status", code(i32(1024), i32(5), call(output), i32(1)), transport.ReasonError, "hello"},
+		{"status and no text", i32(-1), transport.ReasonError, ""},
+		{"panic", code(i32(1029), i32(9), call(output), i32(1)), transport.ReasonPanic, "panic: oh"},
+		{"unreachable", unreachable, transport.ReasonTrap, "unreachable"},
+		{"output from outside", code(i32(far), i32(100), call(output), i32(0)), transport.ReasonTrap, "output: 100 bytes at 4294967280 are not in memory"},
+		{"output too large", code(i32(0), i32(-1), call(output), i32(0)), transport.ReasonTrap, "output: message of 4294967295 bytes"},
+		{"input to outside", code(i32(far), local(1), call(input), i32(0)), transport.ReasonTrap, "input: 2 bytes at 4294967280"},
+		{"input of another length", code(i32(0), i32(1), call(input), i32(0)), transport.ReasonTrap, "input: asks for 1 bytes of 2"},
+		{"call from outside", code(i32(1), i32(far), i32(100), call(hostCall), drop, i32(0)), transport.ReasonTrap, "host_call: 100 bytes"},
+		{"result of another length", code(i32(1), i32(0), i32(0), call(hostCall), drop, i32(0), i32(99), call(hostResult), i32(0)), transport.ReasonTrap, "host_result: asks for 99 bytes of 7"},
+		{"result before a call", code(i32(0), i32(1), call(hostResult), i32(0)), transport.ReasonTrap, "host_result: asks for 1 bytes of 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := skill(c.body)
@@ -173,13 +175,13 @@ func TestStart(t *testing.T) {
 		name   string
 		start  []byte
 		pages  uint64
-		reason Reason
+		reason transport.Reason
 		words  string
 	}{
-		{"loop", forever, 2, ReasonDeadline, "start: "},
-		{"trap", unreachable, 2, ReasonTrap, "start: "},
-		{"asks the host", code(i32(1), i32(0), i32(0), call(hostCall), drop), 2, ReasonTrap, "start: host_call outside of a call"},
-		{"too large", nil, 64, ReasonMemory, "start: more than 1 MiB of memory wanted"},
+		{"loop", forever, 2, transport.ReasonDeadline, "start: "},
+		{"trap", unreachable, 2, transport.ReasonTrap, "start: "},
+		{"asks the host", code(i32(1), i32(0), i32(0), call(hostCall), drop), 2, transport.ReasonTrap, "start: host_call outside of a call"},
+		{"too large", nil, 64, transport.ReasonMemory, "start: more than 1 MiB of memory wanted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := skill(echo)
@@ -187,7 +189,7 @@ func TestStart(t *testing.T) {
 			m := open(t, a, Config{Memory: 1 << 20})
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if c.reason != ReasonDeadline {
+			if c.reason != transport.ReasonDeadline {
 				ctx = t.Context()
 			}
 			_, err := m.Call(ctx, 1, nil, refuse)
@@ -203,11 +205,11 @@ func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := m.Call(ctx, 1, nil, refuse)
-	fails(t, err, ReasonDeadline, "deadline exceeded")
+	fails(t, err, transport.ReasonDeadline, "deadline exceeded")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	_, err = m.Call(ctx, 1, nil, refuse)
-	fails(t, err, ReasonCancelled, "canceled")
+	fails(t, err, transport.ReasonCancelled, "canceled")
 }
 
 // TestMemory grows by one page at a time until the host refuses; the guest that
@@ -223,7 +225,7 @@ func TestMemory(t *testing.T) {
 	}
 	m = open(t, skill(code(grow, unreachable)), Config{Memory: 10 * page})
 	_, err = m.Call(t.Context(), 1, nil, refuse)
-	fails(t, err, ReasonMemory, "memory wanted")
+	fails(t, err, transport.ReasonMemory, "memory wanted")
 }
 
 // TestLinear holds both ways to provide memory to one promise: what was given
