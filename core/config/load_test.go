@@ -58,7 +58,7 @@ func TestProblems(t *testing.T) {
 		add, sets string
 		want      []string
 	}{
-		{"unknown key", "[skills.b]\nplugin=\".\"\nwieght=1", "", []string{`error[C014]: unknown key "wieght"`, "run.toml:13:1", `did you mean "weight"?`, "[skills.b] accepts: plugin, weight, judge"}},
+		{"unknown key", "[skills.b]\nplugin=\".\"\nwieght=1", "", []string{`error[C014]: unknown key "wieght"`, "run.toml:13:1", `did you mean "weight"?`, "[skills.b] accepts: plugin, weight, transport, judge"}},
 		{"unknown section", "[polcy]\nx=1", "", []string{`C014]: unknown section "polcy"`, `did you mean "policy"?`}},
 		{"key of another section", "[async]\ngroup_size=3", "", []string{"it belongs to [grpo]"}},
 		{"wrong type", "[async]\nretries=\"2\"", "", []string{"C011]: async.retries is a string", "want an integer", "run.toml:12:9"}},
