@@ -6,6 +6,9 @@ const ABI = 1
 // Module is the name under which a WASM guest imports the host's functions.
 const Module = "skill_v1"
 
+// MaxMessage is the largest request, answer or host call, in bytes.
+const MaxMessage = 64 << 20
+
 // Methods of a plugin, numbers in WASM and names over gRPC.
 const (
 	MethodDescribe uint32 = 1 // DescribeRequest → Description

@@ -3,10 +3,14 @@
 // suite of package transporttest.
 package transport
 
-import "context"
+import (
+	"context"
+
+	"github.com/valence-rl/valence/sdk/wire"
+)
 
 // MaxMessage is the largest request, answer or host call, in bytes.
-const MaxMessage = 64 << 20
+const MaxMessage = wire.MaxMessage
 
 // HostFunc serves one call from the plugin back to the host; method is one of
 // wire's Host numbers. It may block, and must return soon after ctx ends: only its
