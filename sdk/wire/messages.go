@@ -293,8 +293,9 @@ func (m *EvaluateRequest) fields(c *codec) {
 type JudgeRequest struct {
 	Issue  string
 	Script string
-	Before Log // on the original code
-	After  Log // with the gold patch
+	Before Log    // on the original code
+	After  Log    // with the gold patch
+	Config []Pair // the judge's own settings; the host fills them in
 }
 
 func (m *JudgeRequest) fields(c *codec) {
@@ -302,6 +303,7 @@ func (m *JudgeRequest) fields(c *codec) {
 	c.string(2, &m.Script)
 	one(c, 3, &m.Before)
 	one(c, 4, &m.After)
+	many(c, 5, &m.Config)
 }
 
 // JudgeResponse is the judge's opinion.
