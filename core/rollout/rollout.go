@@ -8,7 +8,6 @@ package rollout
 import (
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -151,7 +150,7 @@ func Collect(ctx context.Context, box sandbox.Sandbox, globs []string) (sdk.Outp
 	for _, c := range changes {
 		switch {
 		case generated(c.Path):
-		case len(globs) == 0 || slices.ContainsFunc(globs, func(g string) bool { return Match(g, c.Path) }):
+		case sdk.Collects(globs, c.Path):
 			out.Changes = append(out.Changes, c)
 		default:
 			out.Outside = append(out.Outside, c.Path)
@@ -168,16 +167,6 @@ func generated(p string) bool {
 		}
 	}
 	return strings.HasSuffix(p, ".pyc")
-}
-
-// Match says whether a glob matches a path: `*` stays within a folder, and a glob
-// that ends in /** matches everything below.
-func Match(glob, p string) bool {
-	if below, ok := strings.CutSuffix(glob, "/**"); ok {
-		return strings.HasPrefix(p, below+"/")
-	}
-	ok, err := path.Match(glob, p)
-	return err == nil && ok
 }
 
 // Sequence is a run of tokens to train on: the conversation's tokens with those

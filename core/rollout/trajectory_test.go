@@ -162,21 +162,6 @@ func TestATIF(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	for _, c := range []struct {
-		glob, path string
-		want       bool
-	}{
-		{"a.py", "a.py", true}, {"a.py", "x/a.py", false}, {"*.py", "a.py", true}, {"*.py", "x/a.py", false},
-		{"x/*.py", "x/a.py", true}, {"x/**", "x/a.py", true}, {"x/**", "x/y/z", true}, {"x/**", "x", false}, {"x/**", "xy/a", false},
-		{`a\*b`, "a*b", true}, {`a\*b`, "axb", false}, {"[", "[", false}, {"/", "a", false}, {"/", "", false}, {"", "a", false},
-	} {
-		if got := Match(c.glob, c.path); got != c.want {
-			t.Errorf("Match(%q, %q) = %t", c.glob, c.path, got)
-		}
-	}
-}
-
 func TestClip(t *testing.T) {
 	for _, c := range []struct {
 		text  string
