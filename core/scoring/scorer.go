@@ -2,6 +2,9 @@ package scoring
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -28,14 +31,15 @@ type Model interface {
 
 // Scorer gives verdicts for one skill. It is safe for concurrent use if its parts are.
 type Scorer struct {
-	Skill     string
-	Evaluator Evaluator
-	Judge     Judge // nil: the skill has none, and asking is an error
-	Runner    Runner
-	Model     Model // nil: none is configured, and asking is an error
-	Config    []sdk.Pair
-	Timeout   time.Duration // of one evaluation; default 5 min
-	Log       *slog.Logger
+	Skill       string
+	Evaluator   Evaluator
+	Judge       Judge // nil: the skill has none, and asking is an error
+	Runner      Runner
+	Model       Model         // nil: none is configured, and asking is an error
+	Config      []sdk.Pair    // the evaluator's settings, by key
+	JudgeConfig []sdk.Pair    // the judge's, by key
+	Timeout     time.Duration // of one evaluation; default 5 min
+	Log         *slog.Logger
 }
 
 // Score evaluates one output. It blocks until the verdict or the timeout. Every
@@ -56,11 +60,22 @@ func (s *Scorer) Score(ctx context.Context, task *sdk.Task, out sdk.Output, seed
 	return v, nil
 }
 
-// Digests names the plugins that make this scorer's verdicts, by role.
+// Digests names what makes this scorer's verdicts: the plugins by role, and under
+// "settings" what the run's TOML says to them, if it says anything.
 func (s *Scorer) Digests() map[string]string {
 	d := map[string]string{"evaluate": s.Evaluator.Digest()}
 	if s.Judge != nil {
 		d["judge"] = s.Judge.Digest()
+	}
+	if len(s.Config)+len(s.JudgeConfig) > 0 {
+		h := sha256.New()
+		for _, p := range s.Config {
+			fmt.Fprintf(h, "evaluate %q %q\n", p.Key, p.Value)
+		}
+		for _, p := range s.JudgeConfig {
+			fmt.Fprintf(h, "judge %q %q\n", p.Key, p.Value)
+		}
+		d["settings"] = "sha256:" + hex.EncodeToString(h.Sum(nil))
 	}
 	return d
 }
@@ -87,7 +102,9 @@ func (h *services) Ask(ctx context.Context, r *sdk.JudgeRequest) (*sdk.JudgeResp
 	if !h.judge {
 		return nil, diag.Errorf(diag.KindConfig, "ask judge", h.scorer.Skill, "no judge is configured; set [skills.%s] judge", h.scorer.Skill)
 	}
-	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer}, r)
+	q := *r
+	q.Config = h.scorer.JudgeConfig
+	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer}, &q)
 	if err != nil {
 		return nil, &diag.Error{Kind: diag.KindJudge, Op: "ask judge", Subject: h.scorer.Skill, Err: err}
 	}
