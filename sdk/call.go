@@ -93,7 +93,7 @@ func answer[T any, P interface {
 	if m == nil {
 		return nil, errors.New("the plugin returned neither an answer nor an error")
 	}
-	return wire.Marshal(m), nil
+	return sized("answer", wire.Marshal(m))
 }
 
 func missing(s Skill, role string) error {

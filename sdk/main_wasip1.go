@@ -5,8 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"unsafe"
-
-	"github.com/valence-rl/valence/sdk/wire"
 )
 
 // Main ends an author's main function. In a WASM module it is never run: the
@@ -39,7 +37,7 @@ func serve(method, n uint32) (status int32) {
 	// An export starts beside the scheduler: yield once, so that the collector's
 	// background workers of earlier calls get their turn.
 	runtime.Gosched()
-	out, err := Call(context.Background(), registered, border{}, method, in)
+	out, err := Call(context.Background(), registered, border(cross), method, in)
 	if err != nil {
 		out, status = []byte(err.Error()), 1
 	}
@@ -49,39 +47,16 @@ func serve(method, n uint32) (status int32) {
 	return status
 }
 
-// border is the Host of a WASM guest.
-type border struct{}
-
-func (border) Run(_ context.Context, r *RunRequest) (*RunResponse, error) {
-	res := new(RunResponse)
-	return res, ask(wire.HostRun, r, res)
-}
-
-func (border) Model(_ context.Context, r *ModelRequest) (*ModelResponse, error) {
-	res := new(ModelResponse)
-	return res, ask(wire.HostModel, r, res)
-}
-
-func (border) Ask(_ context.Context, r *JudgeRequest) (*JudgeResponse, error) {
-	res := new(JudgeResponse)
-	return res, ask(wire.HostJudge, r, res)
-}
-
-func (border) Log(_ context.Context, level, text string) {
-	ask(wire.HostLog, &wire.LogLine{Level: level, Text: text}, new(wire.Empty))
-}
-
-// ask makes one call to the host. The result's bit 63 marks an error, whose text
+// cross makes one call to the host. The result's bit 63 marks an error, whose text
 // is the reply; the low 32 bits are the reply's length.
-func ask(method uint32, req, res wire.Message) error {
-	in := wire.Marshal(req)
+func cross(_ context.Context, method uint32, in []byte) ([]byte, error) {
 	r := hostCall(method, unsafe.Pointer(unsafe.SliceData(in)), uint32(len(in)))
 	out := make([]byte, uint32(r))
 	if len(out) > 0 {
 		hostResult(unsafe.Pointer(unsafe.SliceData(out)), uint32(len(out)))
 	}
 	if r < 0 {
-		return errors.New(string(out))
+		return nil, errors.New(string(out))
 	}
-	return wire.Unmarshal(out, res)
+	return out, nil
 }

@@ -26,7 +26,7 @@ func (i *instance) failure(ctx context.Context, err error) *transport.Failure {
 	var returned guestError
 	var bad violation
 	exited, orderly := errors.As(err, &exit), errors.As(err, &returned)
-	line, died := fatal(f.Printed)
+	line, died := transport.Fatal(f.Printed)
 	switch {
 	case errors.As(err, &bad):
 		f.Err = bad
@@ -55,17 +55,4 @@ func (i *instance) failure(ctx context.Context, err error) *transport.Failure {
 		f.Err = errors.New(first)
 	}
 	return f
-}
-
-// fatal finds the line by which Go's runtime explains its end.
-func fatal(printed string) (string, bool) {
-	for line := range strings.Lines(printed) {
-		if rest, ok := strings.CutPrefix(line, "fatal error: "); ok {
-			return strings.TrimSpace(rest), true
-		}
-		if rest, ok := strings.CutPrefix(line, "panic: "); ok {
-			return "panic: " + strings.TrimSpace(rest), true
-		}
-	}
-	return "", false
 }

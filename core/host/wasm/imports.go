@@ -5,7 +5,6 @@ import (
 
 	"context"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -73,11 +72,8 @@ func (i *instance) give(name string, m api.Memory, p, n uint64, b []byte) {
 // ask serves one host_call and keeps the reply for host_result.
 func (i *instance) ask(ctx context.Context, method uint32, in []byte) uint64 {
 	i.inside = true
-	out, err := i.served(ctx, method, in)
+	out, err := i.serve.Guarded(ctx, method, in)
 	i.inside = ctx.Err() != nil // the deadline struck while the host was busy
-	if err == nil && len(out) > transport.MaxMessage {
-		err = fmt.Errorf("reply of %d bytes, %d is the most", len(out), transport.MaxMessage)
-	}
 	i.lastly = err
 	if err == nil {
 		i.result = out
@@ -88,21 +84,3 @@ func (i *instance) ask(ctx context.Context, method uint32, in []byte) uint64 {
 	i.result = []byte(text[:min(len(text), 64<<10)])
 	return 1<<63 | uint64(len(i.result))
 }
-
-// served is one run of the host's function. Its panic is the host's fault: it
-// must neither pass for the guest's nor end the program.
-func (i *instance) served(ctx context.Context, method uint32, in []byte) (out []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			out, err = nil, &hostPanic{p, string(debug.Stack())}
-		}
-	}()
-	return i.serve(ctx, method, in)
-}
-
-type hostPanic struct {
-	value any
-	stack string
-}
-
-func (p *hostPanic) Error() string { return fmt.Sprintf("the host's service panicked: %v", p.value) }

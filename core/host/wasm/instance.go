@@ -29,7 +29,7 @@ type instance struct {
 	of      *Module
 	guest   api.Module
 	memory  linear
-	printed printed
+	printed transport.Printed
 	clock   clock
 	random  random
 

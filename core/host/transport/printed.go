@@ -1,21 +1,22 @@
-package wasm
+package transport
 
 import "strings"
 
-// How much of what a guest prints is kept, in bytes. The beginning says why a
+// How much of what a plugin prints is kept, in bytes. The beginning says why a
 // runtime gave up, the end where.
 const (
 	headSize = 4 << 10
 	tailSize = 12 << 10
 )
 
-// printed keeps the beginning and the end of what is written to it.
-type printed struct {
+// Printed keeps the beginning and the end of what is written to it. It is used by
+// one goroutine at a time; the zero Printed is empty.
+type Printed struct {
 	head, tail []byte
 	dropped    bool // something between the two
 }
 
-func (p *printed) Write(b []byte) (int, error) {
+func (p *Printed) Write(b []byte) (int, error) {
 	n := len(b)
 	k := min(headSize-len(p.head), n)
 	p.head, b = append(p.head, b[:k]...), b[k:]
@@ -30,7 +31,7 @@ func (p *printed) Write(b []byte) (int, error) {
 }
 
 // String gives what was kept; an ellipsis marks what was not.
-func (p *printed) String() string {
+func (p *Printed) String() string {
 	gap := ""
 	if p.dropped {
 		gap = "\n…\n"
