@@ -377,7 +377,8 @@ type ModelRequest struct {
 	Temperature float64
 	MaxTokens   int64
 	Seed        uint64
-	N           int64 // answers; 0 means 1
+	N           int64  // answers; 0 means 1
+	Schema      string // JSON schema that each answer follows; "" for free text. A server that has no structured answers ignores it.
 }
 
 func (m *ModelRequest) fields(c *codec) {
@@ -386,6 +387,7 @@ func (m *ModelRequest) fields(c *codec) {
 	c.int(3, &m.MaxTokens)
 	c.uint(4, &m.Seed)
 	c.int(5, &m.N)
+	c.string(6, &m.Schema)
 }
 
 // ModelMessage is one turn; Role is system, user or assistant.
