@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,16 +74,22 @@ var (
 // ReadManifest reads the manifest of the plugin in folder dir; shown is how the
 // folder is called in diagnostics.
 func ReadManifest(dir, shown string) (*Manifest, error) {
-	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	m, _, err := readManifest(dir, shown)
+	return m, err
+}
+
+func readManifest(dir, shown string) (m *Manifest, text []byte, err error) {
+	text, err = os.ReadFile(filepath.Join(dir, ManifestFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P001",
+		return nil, nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P001",
 			Summary: "folder " + quote(shown) + " is no plugin: it has no " + ManifestFile,
 			Hint:    "a plugin is a folder with plugin.toml, or a .wasm file"}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return ParseManifest(filepath.Join(shown, ManifestFile), text)
+	m, err = ParseManifest(filepath.Join(shown, ManifestFile), text)
+	return m, text, err
 }
 
 // ParseManifest decodes and checks a manifest. file names it in the diagnostics,
@@ -161,8 +168,30 @@ func (l *locator) check(m *Manifest) {
 	}
 	l.each(where["roles"], m.Roles, "role", roles)
 	l.each(where["capabilities"], m.Capabilities, "capability", capabilities())
+	l.origin(m, where)
 	if at, ok := where["description"]; ok && strings.Contains(m.Description, "\n") {
 		wrong(at[0], "the description has several lines", "one line")
+	}
+}
+
+// origin checks where the plugin comes from and how it is to be run.
+func (l *locator) origin(m *Manifest, where map[string][]diag.Source) {
+	if at, ok := where["language"]; ok {
+		if _, ok := languages[m.Language]; !ok {
+			l.add("P006", "unknown language "+quote(m.Language), at[0], suggest(m.Language, languageNames()), "allowed: "+strings.Join(languageNames(), ", "))
+			return
+		}
+	}
+	m.Language = cmp.Or(m.Language, Go)
+	can := languages[m.Language].transports
+	if at, ok := where["transport"]; ok && !slices.Contains(can, m.Transport) {
+		l.add("P006", fmt.Sprintf("transport %q is not one that %s has", m.Transport, m.Language), at[0], suggest(m.Transport, can), "allowed: "+strings.Join(can, ", "))
+	}
+	m.Transport = cmp.Or(m.Transport, can[0])
+	if at, ok := where["source"]; ok {
+		if u, err := url.Parse(m.Source); err != nil || u.Scheme == "" || u.Host == "" {
+			l.add("P006", "source "+quote(m.Source)+" is no address", at[0], `like "https://example.org/skill"`)
+		}
 	}
 }
 

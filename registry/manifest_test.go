@@ -24,7 +24,7 @@ func TestParseManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Manifest{Name: "my-skill", Version: "0.1.0", ABI: 1, Roles: []string{"build", "evaluate"}, Capabilities: []string{"sandbox"},
-		Description: "what it is for", Licence: "Apache-2.0"}
+		Description: "what it is for", Licence: "Apache-2.0", Language: Go, Transport: WASM}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("%+v", m)
 	}

@@ -106,7 +106,7 @@ func Resolve(ctx context.Context, ref string, o Options) (*Module, error) {
 	if info.IsDir() {
 		m, err = fromFolder(ctx, path, ref, o)
 	} else {
-		m, err = fromFile(path, ref)
+		m, err = fromFile(path, ref, o)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -116,13 +116,13 @@ func Resolve(ctx context.Context, ref string, o Options) (*Module, error) {
 	case err != nil:
 		return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
 	}
-	m.Ref, m.Digest, m.Transport = ref, Digest(m.Wasm), WASM
+	m.Ref = ref
 	return m, nil
 }
 
 // fromFile reads a module and its manifest: the one that it carries, which its
 // digest covers, or plugin.toml beside it.
-func fromFile(path, ref string) (*Module, error) {
+func fromFile(path, ref string, o Options) (*Module, error) {
 	code, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,17 @@ func fromFile(path, ref string) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Module{Manifest: *m, Wasm: code, Path: path}, nil
+	if o.Transport == Process {
+		return nil, onlyWASM(ref)
+	}
+	return &Module{Manifest: *m, Transport: WASM, Wasm: code, Digest: Digest(code), Path: path}, nil
+}
+
+// onlyWASM refuses to make a process of a module.
+func onlyWASM(ref string) error {
+	return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P014",
+		Summary: "plugin " + quote(ref) + " cannot run as a process: it is a module",
+		Hint:    "leave transport out, or name the folder of its sources"}
 }
 
 func quote(s string) string { return `"` + s + `"` }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,48 +72,158 @@ func wants(t *testing.T, err error, words ...string) {
 	}
 }
 
+// log counts what is built and keeps what is warned of.
+type log struct {
+	slog.Handler
+	built  int
+	warned []string
+}
+
+func (l *log) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *log) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "building plugin" {
+		l.built++
+	}
+	if r.Level == slog.LevelWarn {
+		l.warned = append(l.warned, r.Message)
+	}
+	return nil
+}
+
 func TestFolderIsBuiltAndCached(t *testing.T) {
-	dir, o := plugin(t, nil), Options{Cache: filepath.Join(t.TempDir(), "cache")}
+	l := new(log)
+	dir, o := plugin(t, nil), Options{Cache: filepath.Join(t.TempDir(), "cache"), Log: slog.New(l)}
 	m := resolve(t, dir, o)
-	if m.Manifest.Name != "tiny" || m.Ref != dir || m.Digest != Digest(m.Wasm) || filepath.Dir(m.Path) != o.Cache {
+	if m.Manifest.Name != "tiny" || m.Ref != dir || m.Transport != WASM || m.Digest != Digest(m.Wasm) {
 		t.Errorf("%+v %s %s %s", m.Manifest, m.Ref, m.Digest, m.Path)
+	}
+	if text, err := os.ReadFile(m.Path); err != nil || !bytes.Equal(text, m.Wasm) {
+		t.Errorf("%s: %v", m.Path, err)
 	}
 	if text, found, err := Section(m.Wasm, ManifestSection); err != nil || !found || string(text) != manifest {
 		t.Errorf("carries %q, %v", text, err)
 	}
-
-	// A mark in the cached file shows that nothing is built again.
-	marked := WithSection(m.Wasm, "mark", nil)
-	if err := os.WriteFile(m.Path, marked, 0o644); err != nil {
-		t.Fatal(err)
+	same := func(why string, builds int) *Module {
+		t.Helper()
+		again := resolve(t, dir, o)
+		if l.built != builds {
+			t.Errorf("%s: %d builds, want %d", why, l.built, builds)
+		}
+		return again
 	}
-	if again := resolve(t, dir, o); !bytes.Equal(again.Wasm, marked) {
-		t.Error("built again without need")
-	}
-	// Neither tests nor other files are part of the module.
+	same("nothing has changed", 1)
 	write(t, filepath.Join(dir, "main_test.go"), "package main")
 	write(t, filepath.Join(dir, "README.md"), "read")
-	if again := resolve(t, dir, o); !bytes.Equal(again.Wasm, marked) {
-		t.Error("built again for a test")
-	}
-	// Sources and manifest are.
+	same("neither tests nor other files are part of the module", 1)
+
 	write(t, filepath.Join(dir, "shift.go"), strings.Replace(shift, "1", "2", 1))
-	changed := resolve(t, dir, o)
+	changed := same("a source is", 2)
 	if changed.Digest == m.Digest || changed.Path == m.Path {
 		t.Error("a changed source gives the old module")
 	}
 	write(t, filepath.Join(dir, ManifestFile), strings.Replace(manifest, "0.1.0", "0.2.0", 1))
-	if v := resolve(t, dir, o); v.Manifest.Version != "0.2.0" || v.Digest == changed.Digest {
+	if v := same("so is the manifest", 3); v.Manifest.Version != "0.2.0" || v.Digest == changed.Digest {
 		t.Error("a changed manifest gives the old module")
 	}
-	// What was, is found again, and has the digest it had in another folder.
 	write(t, filepath.Join(dir, ManifestFile), manifest)
 	write(t, filepath.Join(dir, "shift.go"), shift)
-	if back := resolve(t, dir, o); !bytes.Equal(back.Wasm, marked) {
+	if back := same("what was, is found again", 3); back.Digest != m.Digest {
 		t.Error("the old module is lost")
 	}
 	if other := resolve(t, plugin(t, nil), Options{Cache: t.TempDir()}); other.Digest != m.Digest {
 		t.Error("the same sources elsewhere give another module")
+	}
+}
+
+func TestFolderAsAProcess(t *testing.T) {
+	l := new(log)
+	o := Options{Cache: t.TempDir(), Transport: Process, Log: slog.New(l)}
+	sources := map[string]string{"main.go": "package main\n\nfunc main() { print(shift) }\n"}
+	dir := plugin(t, sources)
+	m := resolve(t, dir, o)
+	if m.Transport != Process || m.Wasm != nil || len(m.Command) != 1 || !filepath.IsAbs(m.Command[0]) || m.Path != m.Command[0] {
+		t.Fatalf("%+v", m)
+	}
+	if out, err := exec.Command(m.Command[0]).CombinedOutput(); err != nil || string(out) != "1" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if again := resolve(t, dir, o); again.Digest != m.Digest || l.built != 1 {
+		t.Errorf("%s, then %s; %d builds", m.Digest, again.Digest, l.built)
+	}
+	if other := resolve(t, plugin(t, sources), Options{Cache: t.TempDir(), Transport: Process}); other.Digest != m.Digest {
+		t.Error("the same sources elsewhere give another program")
+	}
+	write(t, filepath.Join(dir, ManifestFile), strings.Replace(manifest, "0.1.0", "0.2.0", 1))
+	if v := resolve(t, dir, o); v.Digest == m.Digest {
+		t.Error("the digest does not cover the manifest")
+	}
+	// The author's wish holds where the run has none.
+	write(t, filepath.Join(dir, ManifestFile), manifest+"transport = \"process\"\n")
+	o.Transport = ""
+	if v := resolve(t, dir, o); v.Transport != Process {
+		t.Errorf("transport %s", v.Transport)
+	}
+	o.Transport = WASM
+	if v := resolve(t, dir, o); v.Transport != WASM || v.Wasm == nil {
+		t.Errorf("transport %s", v.Transport)
+	}
+}
+
+func TestScript(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, ManifestFile), manifest+"language = \"python\"\n")
+	_, err := Resolve(t.Context(), dir, Options{})
+	wants(t, err, "P001", "it has no skill.py")
+	write(t, filepath.Join(dir, Script), "print(1)\n")
+	write(t, filepath.Join(dir, "parts", "a.py"), "")
+	write(t, filepath.Join(dir, ".venv", "bin", "python3"), "")
+	m := resolve(t, dir, Options{})
+	want := []string{filepath.Join(dir, ".venv", "bin", "python3"), "-B", filepath.Join(dir, Script)}
+	if m.Transport != Process || !slices.Equal(m.Command, want) || m.Wasm != nil {
+		t.Errorf("%+v", m)
+	}
+	write(t, filepath.Join(dir, "__pycache__", "skill.cpython-311.pyc"), "compiled")
+	write(t, filepath.Join(dir, "parts", "a.pyc"), "compiled")
+	if again := resolve(t, dir, Options{}); again.Digest != m.Digest {
+		t.Error("what Python caches changes the digest")
+	}
+	write(t, filepath.Join(dir, "parts", "a.py"), "pass")
+	if again := resolve(t, dir, Options{}); again.Digest == m.Digest {
+		t.Error("a changed file leaves the digest")
+	}
+	_, err = Resolve(t.Context(), dir, Options{Transport: WASM})
+	wants(t, err, "P014", "cannot run as wasm: its sources are python", `transport = "process"`)
+	if err := os.RemoveAll(filepath.Join(dir, ".venv")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = Resolve(t.Context(), dir, Options{})
+	wants(t, err, "P011", "no python3 to run it", "install Python 3.9")
+}
+
+func TestChangedBuildIsMadeAgain(t *testing.T) {
+	for _, transport := range []string{WASM, Process} {
+		l := new(log)
+		dir, o := plugin(t, nil), Options{Cache: t.TempDir(), Transport: transport, Log: slog.New(l)}
+		m := resolve(t, dir, o)
+		flip(t, m.Path)
+		if again := resolve(t, dir, o); again.Digest != m.Digest || l.built != 2 || len(l.warned) != 1 {
+			t.Errorf("%s: %s, want %s; %d builds, %q", transport, again.Digest, m.Digest, l.built, l.warned)
+		}
+	}
+}
+
+// flip changes one bit in the middle of a file.
+func flip(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -148,7 +261,7 @@ func TestManyResolveAtOnce(t *testing.T) {
 			t.Errorf("%s and %s", d, digests[0])
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(o.Cache, "*.tmp")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(o.Cache, "tmp", "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -158,12 +271,14 @@ func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "tiny.wasm"), string(built.Wasm))
 	m := resolve(t, "tiny.wasm", Options{Dir: dir})
-	if m.Digest != built.Digest || m.Manifest.Name != "tiny" || m.Ref != "tiny.wasm" {
+	if m.Digest != built.Digest || m.Manifest.Name != "tiny" || m.Ref != "tiny.wasm" || m.Transport != WASM {
 		t.Errorf("%+v", m)
 	}
+	_, err := Resolve(t.Context(), "tiny.wasm", Options{Dir: dir, Transport: Process})
+	wants(t, err, "P014", `plugin "tiny.wasm" cannot run as a process: it is a module`)
 	bare := "\x00asm\x01\x00\x00\x00"
 	write(t, filepath.Join(dir, "bare.wasm"), bare)
-	_, err := Resolve(t.Context(), "bare.wasm", Options{Dir: dir})
+	_, err = Resolve(t.Context(), "bare.wasm", Options{Dir: dir})
 	wants(t, err, "P001", "carries no manifest", "plugin.toml")
 	write(t, filepath.Join(dir, ManifestFile), strings.Replace(manifest, "tiny", "bare", 1))
 	if m := resolve(t, "bare.wasm", Options{Dir: dir}); m.Manifest.Name != "bare" {

@@ -8,11 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -26,6 +22,7 @@ type listed struct {
 	SFiles     []string
 	Module     *struct {
 		Path, Version, Sum string
+		GoVersion          string // decides on the runtime's defaults
 		Replace            *struct{ Path, Version string }
 	}
 }
@@ -33,20 +30,18 @@ type listed struct {
 // key names the module that the folder would build, by everything that goes into
 // it: the files of the plugin and of what it imports, the manifest, the tool
 // chain's version and the flags. It compiles nothing.
-func (t *toolchain) key(ctx context.Context) (string, error) {
-	version, err := t.run(ctx, "env", "GOVERSION")
+func (c *goCompiler) key(ctx context.Context) (string, error) {
+	version, err := c.run(ctx, "env", "GOVERSION")
 	if err != nil {
 		return "", err
 	}
-	out, err := t.run(ctx, "list", "-deps", "-json=Dir,ImportPath,Standard,GoFiles,EmbedFiles,SFiles,Module", ".")
+	out, err := c.run(ctx, "list", "-deps", "-json=Dir,ImportPath,Standard,GoFiles,EmbedFiles,SFiles,Module", ".")
 	if err != nil {
 		return "", err
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q\n", bytes.TrimSpace(version), flags)
-	if err := addFile(h, t.dir, ManifestFile); err != nil {
-		return "", err
-	}
+	fmt.Fprintf(h, "go %q %q %q\n", bytes.TrimSpace(version), c.target, c.flags)
+	file{ManifestFile, c.text}.addTo(h)
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
@@ -58,30 +53,21 @@ func (t *toolchain) key(ctx context.Context) (string, error) {
 			continue // the tool chain's version stands for it
 		}
 		fmt.Fprintf(h, "package %q\n", p.ImportPath)
+		if p.Module != nil {
+			fmt.Fprintf(h, "go %q\n", p.Module.GoVersion)
+		}
 		if m := p.Module; m != nil && m.Version != "" && m.Replace == nil {
 			fmt.Fprintf(h, "module %q %q %q\n", m.Path, m.Version, m.Sum)
 			if m.Sum != "" {
 				continue // the module cache is immutable, the sum stands for it
 			}
 		}
-		for _, f := range slices.Concat(p.GoFiles, p.SFiles, p.EmbedFiles) {
-			if err := addFile(h, p.Dir, f); err != nil {
+		for _, name := range slices.Concat(p.GoFiles, p.SFiles, p.EmbedFiles) {
+			f, err := readFile(p.Dir, name)
+			if err != nil {
 				return "", err
 			}
+			f.addTo(h)
 		}
 	}
-}
-
-// addFile adds a file's name, length and bytes.
-func addFile(h hash.Hash, dir, name string) error {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s vanished while it was read", name)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(h, "file %q %d\n", name, len(b))
-	h.Write(b)
-	return nil
 }
