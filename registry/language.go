@@ -34,10 +34,10 @@ type language struct {
 	// command gives the arguments of the first tool, which runs in dir, a copy of
 	// the sources, and writes into the folder out.
 	command   func(dir, out string) ([]string, error)
-	artefact  string   // pattern of the module below out
-	derived   []string // patterns of what tools make, no part of the sources
-	borrowed  string   // of those, one that the command needs
-	absent    string   // text by which the tool says that a part of it is missing
+	artefact  string         // pattern of the module below out
+	derived   []string       // patterns of what tools make, no part of the sources
+	borrowed  string         // of those, one that the command needs
+	absent    *regexp.Regexp // how the tool says that a part of it is missing
 	complaint *regexp.Regexp
 }
 
@@ -60,7 +60,7 @@ var languages = map[string]language{
 		},
 		artefact:  "wasm32-unknown-unknown/release/*.wasm",
 		derived:   []string{"target"},
-		absent:    "target may not be installed",
+		absent:    regexp.MustCompile("E0463.*can't find crate for `(core|std)`"),
 		complaint: regexp.MustCompile(`^([^\s:][^:]*\.rs):(\d+):(\d+): (error.*)$`),
 	},
 	C: {
@@ -182,7 +182,7 @@ func (c *foreignCompiler) compile(ctx context.Context, tmp string) ([]byte, erro
 
 func (c *foreignCompiler) explain(err error) error {
 	var e *toolError
-	if errors.As(err, &e) && c.absent != "" && strings.Contains(e.text, c.absent) {
+	if errors.As(err, &e) && c.absent != nil && c.absent.MatchString(e.text) {
 		return c.noToolChain("WASM target of "+c.tools[0], c.install, strings.Split(strings.TrimSpace(e.text), "\n")...)
 	}
 	return c.folder.explain(err, c.complaint)
