@@ -1,0 +1,2 @@
+// What the host calls.
+export { skill_v1_call } from "./abi";
