@@ -6,12 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -98,7 +96,7 @@ var languages = map[string]language{
 	},
 }
 
-func languageNames() []string { return slices.Sorted(maps.Keys(languages)) }
+func languageNames() []string { return sortedKeys(languages) }
 
 // foreignCompiler makes a module by the fixed command of a language. What is hashed
 // is copied, and the copy is compiled.

@@ -69,6 +69,19 @@ allowed: build, evaluate, judge`},
  5 | capabilities = ["network"]
    |                 ^^^^^^^^^
 allowed: sandbox, model, judge, log`},
+		{"language", "licence", "language = \"pyton\"\nlicence", `error[P006]: unknown language "pyton"
+  --> d/plugin.toml:7:12
+ 7 | language = "pyton"
+   |            ^^^^^^^ did you mean "python"?
+allowed: assemblyscript, c, go, python, rust`},
+		{"transport", "licence", "transport = \"proces\"\nlicence", `error[P006]: a plugin in go cannot run as "proces"
+  --> d/plugin.toml:7:13
+ 7 | transport = "proces"
+   |             ^^^^^^^^ did you mean "process"?
+allowed: wasm, process`},
+		{"transport of the language", "licence", "language = \"python\"\ntransport = \"wasm\"\nlicence", `error[P006]: a plugin in python cannot run as "wasm"`},
+		{"source", "licence", "source = \"here\"\nlicence", `error[P006]: source "here" is no address`},
+		{"description in capitals", "description = \"what it is for\"", "Description = \"a\\nb\"", `error[P003]: unknown key "Description"`},
 		{"description of two lines", `"what it is for"`, `"a\nb"`, `error[P006]: the description has several lines`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,6 +91,76 @@ allowed: sandbox, model, judge, log`},
 			}
 			if k := diag.KindOf(err); k != diag.KindPlugin {
 				t.Errorf("kind %s", k)
+			}
+		})
+	}
+}
+
+const settings = good + `
+[config.partial]
+type = "boolean"
+default = false
+doc = "count parts"
+[config.mutants]
+type = "integer"
+default = 8
+min = 1
+max = 16
+[config]
+share = {type = "number", min = 0.5}
+style.type = "string"
+style.enum = ["short", "long"]
+style.default = "short"
+free.type = "string"
+`
+
+func TestSettingDiagnostics(t *testing.T) {
+	for _, c := range []struct{ name, from, to, want string }{
+		{"unknown key", `doc =`, `dok =`, `error[P003]: unknown key "dok"
+  --> d/plugin.toml:12:1
+ 12 | dok = "count parts"
+    | ^^^ did you mean "doc"?
+[config.partial] accepts: type, default, min, max, enum, doc`},
+		{"unknown key inline", `{type = "number", min`, `{type = "number", mim`, `error[P003]: unknown key "mim"`},
+		{"key in capitals", `style.type`, `style.Type`, `error[P005]: key "type" is missing
+  --> d/plugin.toml
+  add type = "string"
+
+error[P003]: unknown key "Type"
+  --> d/plugin.toml:20:7`},
+		{"no type", `type = "boolean"`, ``, `error[P005]: key "type" is missing
+  --> d/plugin.toml:9:9
+ 9 | [config.partial]
+   |         ^^^^^^^ add type = "string"`},
+		{"bad type", `"boolean"`, `"bolean"`, `error[P006]: unknown type "bolean"
+  --> d/plugin.toml:10:8
+ 10 | type = "bolean"
+    |        ^^^^^^^^ did you mean "boolean"?
+allowed: string, integer, number, boolean`},
+		{"bad name", `[config.partial]`, `[config.Partial]`, `error[P006]: setting "Partial": this is not a setting's name`},
+		{"default of another type", `default = 8`, `default = "8"`, `error[P004]: setting "mutants": the default is no integer
+  --> d/plugin.toml:15:11
+ 15 | default = "8"
+    |           ^^^ want an integer`},
+		{"default of a strange type", `default = 8`, `default = [8]`, `error[P004]: setting "mutants": the default is no integer`},
+		{"default out of range", `default = 8`, `default = 17`, `error[P006]: setting "mutants": the default is not allowed
+  --> d/plugin.toml:15:11
+ 15 | default = 17
+    |           ^^ want an integer from 1 to 16`},
+		{"default not in enum", `default = "short"`, `default = "shor"`, `error[P006]: setting "style": the default is not allowed`},
+		{"min above max", `min = 1`, `min = 17`, `error[P006]: setting "mutants": max is below min`},
+		{"fraction", `min = 1`, `min = 0.5`, `error[P006]: setting "mutants": "min" of an integer has a fraction`},
+		{"infinite", `min = 0.5`, `min = inf`, `error[P006]: setting "share": "min" is not a finite number`},
+		{"range of a boolean", `doc =`, "min = 1\ndoc =", `error[P006]: setting "partial": "min" is for numbers`},
+		{"enum of an integer", `max = 16`, `enum = ["1"]`, `error[P006]: setting "mutants": "enum" is for strings`},
+		{"empty enum", `["short", "long"]`, `[]`, `error[P006]: setting "style": "enum" is empty`},
+		{"enum twice", `"long"`, `"short"`, `error[P006]: setting "style": text "short" is named twice`},
+		{"doc of two lines", `"count parts"`, `"count\nparts"`, `error[P006]: setting "partial": the doc has several lines`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseManifest("d/plugin.toml", []byte(strings.Replace(settings, c.from, c.to, 1)))
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Fatalf("got\n%v\nwant\n%s", err, c.want)
 			}
 		})
 	}
@@ -101,6 +184,7 @@ func TestManifestReportsEverything(t *testing.T) {
 
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(good))
+	f.Add([]byte(settings))
 	f.Add([]byte("a.b = [1, [2]]\n[c]\nd = {e = 1}"))
 	f.Add([]byte("name = \"\"\"\nx\"\"\"\nroles = [\n\"build\", # c\n'x']"))
 	f.Fuzz(func(t *testing.T, b []byte) {
