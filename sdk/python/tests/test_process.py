@@ -23,7 +23,7 @@ LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length
 
 
 def start(env, **more):
-    basis = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    basis = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen([sys.executable, str(PROGRAM)], env={**basis, **env}, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
