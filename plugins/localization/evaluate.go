@@ -73,12 +73,14 @@ func verdict(precision, recall float64, reason string) *sdk.Verdict {
 // lines, blanks around a path, "./", line ends and a byte order mark do not matter.
 func listed(text string) []string {
 	var out []string
+	seen := map[string]bool{} // not a search of out: a long list is no way to run out of time
 	text = strings.TrimPrefix(text, "\ufeff")
 	for line := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == '\n' || c == '\r' }) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if line = path.Clean(line); !slices.Contains(out, line) {
+		if line = path.Clean(line); !seen[line] {
+			seen[line] = true
 			out = append(out, line)
 		}
 	}

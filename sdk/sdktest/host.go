@@ -1,6 +1,28 @@
 // Package sdktest is for the tests of skill authors: a [Host] that answers
-// capability calls with real processes, and [Check], the conformance suite that
-// every skill passes before it may train anything.
+// capability calls with real processes, and the conformance suite that every plugin
+// passes before it may train anything, as a test ([Check]) and as data ([Examine]).
+//
+// The suite's checks of a skill, in their order:
+//
+//   - tasks: the same request gives the same tasks, or a reason why there is none.
+//   - keys: each task has a key of its own that starts with the skill's name.
+//   - prompts: no prompt is empty or has a placeholder left.
+//   - collect: a task names the files of its answer, the reference's among them.
+//   - hidden: neither prompts nor workspace show the hidden part or the reference.
+//   - sandbox: nor does anything else in the task's sandbox.
+//   - gold: the reference scores 1.
+//   - empty answer: an answer without changes and words scores 0.
+//   - malformed: garbage, huge, deleted and linked files, odd encodings, words alone
+//     and episodes cut short have a verdict, below 1.
+//   - tampering: deleted and edited tests, planted configuration, start-up files and
+//     modules, claimed success and stopped clocks score 0.
+//   - repeats: the verdict on an answer stays the same, also after others.
+//   - verdicts: score and components lie in [0,1]; each verdict has a reason.
+//   - limits: each call ends in time, also where the answer is a program that does
+//     not, and no verdict is longer than 64 KiB.
+//   - capabilities: the plugin asks for nothing that it does not declare.
+//
+// And of a judge: reproduced, no difference, poor logs, repeated opinions, opinions.
 //
 // The host here isolates nothing: commands run as the caller, in a folder that is
 // removed afterwards. It is for tests on code that the author trusts.
@@ -39,7 +61,7 @@ type Host struct {
 var _ sdk.Host = (*Host)(nil)
 
 // Run makes a new folder with the workspace, applies patches and then changes, and
-// runs the commands in it by sh. Images and links are refused. It blocks for as
+// runs the commands in it by sh. Images are refused. It blocks for as
 // long as the commands take.
 func (h *Host) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
 	if r.Workspace.Image != "" {
@@ -55,24 +77,18 @@ func (h *Host) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, er
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	for _, f := range tree {
-		if err := write(dir, f.Path, f.Data, f.Exec); err != nil {
+		if err := write(root, f.Path, f.Data, f.Exec); err != nil {
 			return nil, err
 		}
 	}
 	for _, c := range r.Changes {
-		switch {
-		case c.Symlink != "":
-			return nil, fmt.Errorf("run: %s: links are not supported in tests", c.Path)
-		case c.Deleted:
-			err = os.Remove(filepath.Join(dir, filepath.FromSlash(c.Path)))
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil
-			}
-		default:
-			err = write(dir, c.Path, c.Data, c.Exec)
-		}
-		if err != nil {
+		if err := apply(root, &c); err != nil {
 			return nil, err
 		}
 	}
@@ -167,17 +183,43 @@ func (h *Host) Runs() int {
 	return h.runs
 }
 
-func write(dir, path string, data []byte, executable bool) error {
-	if !fs.ValidPath(path) {
-		return fmt.Errorf("run: %s: not a clean path within the workspace", path)
+// apply makes one change. Nothing is written through a link that leads out of the
+// workspace.
+func apply(root *os.Root, c *sdk.Change) error {
+	if !c.Deleted && c.Symlink == "" {
+		return write(root, c.Path, c.Data, c.Exec)
 	}
-	name := filepath.Join(dir, filepath.FromSlash(path))
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	name, err := local(c.Path)
+	if err != nil {
+		return err
+	}
+	if err := root.RemoveAll(name); err != nil || c.Deleted {
+		return err
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return root.Symlink(c.Symlink, name)
+}
+
+func write(root *os.Root, path string, data []byte, executable bool) error {
+	name, err := local(path)
+	if err != nil {
+		return err
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o644)
 	if executable {
 		mode = 0o755
 	}
-	return os.WriteFile(name, data, mode)
+	return root.WriteFile(name, data, mode)
+}
+
+func local(path string) (string, error) {
+	if !fs.ValidPath(path) || path == "." {
+		return "", fmt.Errorf("run: %s: not a clean path within the workspace", path)
+	}
+	return filepath.FromSlash(path), nil
 }

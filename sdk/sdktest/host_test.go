@@ -41,7 +41,8 @@ func TestRun(t *testing.T) {
 		{name: "not found", r: sdk.RunRequest{Commands: []sdk.Command{{Shell: "no-such-command 2>/dev/null"}}}, want: []sdk.Log{{ExitCode: 127}}},
 		{name: "patch elsewhere", r: sdk.RunRequest{Patches: []string{"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-2\n+3\n"}}, err: "x: no such file"},
 		{name: "path outside", r: sdk.RunRequest{Changes: []sdk.Change{{Path: "../x"}}}, err: "not a clean path"},
-		{name: "link", r: sdk.RunRequest{Changes: []sdk.Change{{Path: "x", Symlink: "y"}}}, err: "links are not supported"},
+		{name: "link", r: sdk.RunRequest{Changes: []sdk.Change{{Path: "x", Symlink: "a/one.txt"}}, Commands: []sdk.Command{{Shell: "cat x"}}}, want: []sdk.Log{{Output: "2\n"}}},
+		{name: "through a link that leads out", r: sdk.RunRequest{Changes: []sdk.Change{{Path: "x", Symlink: "/"}, {Path: "x/y", Data: []byte("z")}}}, err: "escapes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
