@@ -14,7 +14,7 @@
 //	VALENCE_PLUGIN=skill.v1    the cookie: without it the program explains itself and exits with status 2
 //	VALENCE_LIFELINE=N         number of an open file descriptor, see Life
 //	PLUGIN_PROTOCOL_VERSIONS   versions of this protocol that the host speaks, with commas: 1
-//	PLUGIN_CLIENT_CERT         the host's certificate, PEM
+//	PLUGIN_CLIENT_CERT         the host's certificate, PEM; its key is on the curve P-256, which every TLS library knows
 //	PLUGIN_UNIX_SOCKET_DIR     where the program makes its socket: the same folder
 //	PLUGIN_MIN_PORT, PLUGIN_MAX_PORT   of no use with Unix sockets
 //
