@@ -108,7 +108,7 @@ func newRolloutCommand(a *app) *cobra.Command {
 		}
 		defer view.close()
 		defer s.Close()
-		k, t, err := find(s, skill, key)
+		b, t, err := find(s, skill, key)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func newRolloutCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		e, err := s.Player.Play(cmd.Context(), p, k, t, "rollout", seed)
+		e, err := s.Player.Play(cmd.Context(), p, b, t, "rollout", seed)
 		view.close()
 		if e == nil {
 			return err
@@ -130,19 +130,20 @@ func newRolloutCommand(a *app) *cobra.Command {
 }
 
 // find picks a task by key, or the first of a skill, or the first of all.
-func find(s *run.Setup, skill, key string) (*run.Skill, *sdk.Task, error) {
+func find(s *run.Setup, skill, key string) (*run.Binding, *sdk.Task, error) {
 	for _, k := range s.Skills {
 		if skill != "" && k.Name != skill {
 			continue
 		}
+		b := k.Binding()
 		var all []*sdk.Task
 		for _, split := range s.Splits() {
-			all = append(all, k.Eval[split]...)
+			all = append(all, b.Eval[split]...)
 		}
-		all = append(all, k.Train...)
+		all = append(all, b.Train...)
 		for _, t := range all {
 			if key == "" || t.Key == key {
-				return k, t, nil
+				return b, t, nil
 			}
 		}
 	}

@@ -26,15 +26,15 @@ type Played struct {
 	Trajectory *rollout.Trajectory
 }
 
-// Play plays one episode of task with p. It blocks until the verdict. On an
-// infrastructure failure the error has the kind, and the episode that comes with
-// it says as much and has no score.
-func (pl *Player) Play(ctx context.Context, p policy.Policy, skill *Skill, task *sdk.Task, id string, seed uint64) (*Played, error) {
+// Play plays one episode of b's task with p. It blocks until the verdict, and b
+// must be held as long. On an infrastructure failure the error has the kind, and
+// the episode that comes with it says as much and has no score.
+func (pl *Player) Play(ctx context.Context, p policy.Policy, b *Binding, task *sdk.Task, id string, seed uint64) (*Played, error) {
 	started := time.Now()
 	e := &Played{Episode: journal.Episode{
-		ID: id, Task: task.Key, Skill: skill.Name, Meta: meta(task), Policy: p.Name(), PolicyVersion: p.Version(), End: string(rollout.Failed),
+		ID: id, Task: task.Key, Skill: b.Skill, Meta: meta(task), Policy: p.Name(), PolicyVersion: p.Version(), End: string(rollout.Failed),
 	}}
-	err := pl.play(ctx, e, p, skill, task, seed)
+	err := pl.play(ctx, e, p, b, task, seed)
 	e.Seconds = time.Since(started).Seconds()
 	if err != nil {
 		e.Outcome, e.Error = string(diag.KindOf(err)), err.Error()
@@ -44,7 +44,7 @@ func (pl *Player) Play(ctx context.Context, p policy.Policy, skill *Skill, task 
 	return e, nil
 }
 
-func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, skill *Skill, task *sdk.Task, seed uint64) error {
+func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, b *Binding, task *sdk.Task, seed uint64) error {
 	box, err := pl.Driver.Create(ctx, sandbox.Spec{Name: e.ID, Workspace: task.Workspace, Limits: pl.Limits})
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, skill *S
 	if err != nil {
 		return err
 	}
-	v, err := skill.Scorer.Score(ctx, task, tr.Output, seedOf(seed, "evaluate"))
+	v, err := b.Scorer.Score(ctx, task, tr.Output, evaluationSeed(seed))
 	if err != nil {
 		return err
 	}
-	e.Score, e.Components, e.Reason, e.Plugins = v.Score, v.Components, v.Reason, skill.Scorer.Digests()
+	e.Score, e.Components, e.Reason, e.Plugins = v.Score, v.Components, v.Reason, b.Scorer.Digests()
 	return nil
 }
 

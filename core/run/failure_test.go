@@ -135,7 +135,7 @@ func TestSandboxDeathIsNoScore(t *testing.T) {
 			k := skillOn(t, d, "repro")
 			// A second task, beside the one that fails, is none the worse for it.
 			dies, lives := task(t, k, clamp, 1), task(t, k, lookup, 1)
-			k.Eval["eval"] = []*sdk.Task{dies, lives}
+			k.Binding().Eval["eval"] = []*sdk.Task{dies, lives}
 			p := policy.NewScripted("scripted", func(tk *sdk.Task, _ uint64) []policy.Turn {
 				if tk.Key == dies.Key {
 					return c.turns
@@ -200,16 +200,16 @@ func TestFailuresHaveTheKindOfTheirBoundary(t *testing.T) {
 	wild := plugin(t, "core/host/testdata/wild", "sandbox", "judge", "log")
 	evaluator := func(prompt string, timeout time.Duration) func(*Skill, *sdk.Task) {
 		return func(k *Skill, tk *sdk.Task) {
-			k.Scorer.Evaluator, k.Scorer.Timeout = wild, timeout
+			k.Binding().Scorer.Evaluator, k.Binding().Scorer.Timeout = wild, timeout
 			tk.Prompt = prompt
 		}
 	}
 	judged := func(issue string) func(*Skill, *sdk.Task) {
 		return func(k *Skill, tk *sdk.Task) {
-			k.Scorer.Judge = wild
+			k.Binding().Scorer.Judge = wild
 			rec := recordOf(clamp)
 			rec.Problem = issue
-			res, err := k.Plugin.Build(t.Context(), &sdk.BuildRequest{Record: rec, Template: "full"})
+			res, err := k.Binding().Plugin.Build(t.Context(), &sdk.BuildRequest{Record: rec, Template: "full"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +262,7 @@ func TestFailuresHaveTheKindOfTheirBoundary(t *testing.T) {
 			if p == nil {
 				p = scripted(create("reproduce.py", "from shop import *\nassert clamp(3, 0, 2) == 2\n"), say(""))
 			}
-			e, err := playerOn(driver).Play(t.Context(), p, k, tk, "episode", 1)
+			e, err := playerOn(driver).Play(t.Context(), p, k.Binding(), tk, "episode", 1)
 			if diag.KindOf(err) != c.want {
 				t.Fatalf("kind %q, want %q: %v", diag.KindOf(err), c.want, err)
 			}
@@ -295,7 +295,7 @@ func TestAgentCannotFailTheInfrastructure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pl := playerOn(sandboxes(t))
 			pl.Limits.Command = 5 * time.Second
-			e, err := pl.Play(t.Context(), scripted(bash(command), bash("echo still here"), say("")), k, tk, t.Name(), 1)
+			e, err := pl.Play(t.Context(), scripted(bash(command), bash("echo still here"), say("")), k.Binding(), tk, t.Name(), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +340,7 @@ func TestLimitsEndInAScore(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pl := playerOn(sandboxes(t))
 			c.limit(&pl.Rollout)
-			e, err := pl.Play(t.Context(), c.policy, k, tk, t.Name(), 1)
+			e, err := pl.Play(t.Context(), c.policy, k.Binding(), tk, t.Name(), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +357,7 @@ func TestSandboxEndsBeforeTheEvaluation(t *testing.T) {
 	d := &counting{Driver: sandboxes(t)}
 	k := skillOn(t, d, "editing")
 	tk := task(t, k, clamp, 1)
-	_, err := playerOn(d).Play(t.Context(), scripted(replace("shop.py", "min(low", "max(low"), bash("sleep 1000 &"), say("")), k, tk, t.Name(), 1)
+	_, err := playerOn(d).Play(t.Context(), scripted(replace("shop.py", "min(low", "max(low"), bash("sleep 1000 &"), say("")), k.Binding(), tk, t.Name(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

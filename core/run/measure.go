@@ -21,7 +21,7 @@ func (s *Setup) Splits() []string {
 	}
 	seen := map[string]bool{}
 	for _, k := range s.Skills {
-		for split := range k.Eval {
+		for split := range k.Binding().Eval {
 			seen[split] = true
 		}
 	}
@@ -35,20 +35,24 @@ const dice = 1
 
 // Measure plays every evaluation task of a split runs times and gives the scores
 // with all episodes. Infrastructure failures are tried again; what still fails is
-// excluded and counted. It blocks until the last episode; if ctx ends before, it
-// gives the context's error and no evaluation.
+// excluded and counted. Every skill is measured by one binding from beginning to
+// end. It blocks until the last episode; if ctx ends before, it gives the context's
+// error and no evaluation.
 func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step, runs int) (journal.Eval, []journal.Episode, error) {
 	started := time.Now()
 	ev := journal.Eval{Step: step, Split: split, Policy: p.Name(), Version: p.Version(), Runs: runs, Time: started.UTC()}
 	type job struct {
-		skill     *Skill
+		binding   *Binding
 		task      *sdk.Task
 		row, run  int
 		skillEval int
 	}
 	var jobs []job
+	var bindings []*Binding // of the skills that have tasks
 	for _, k := range s.Skills {
-		tasks := k.Eval[split]
+		b, let := k.hold()
+		defer let()
+		tasks := b.Eval[split]
 		if len(tasks) == 0 {
 			continue
 		}
@@ -57,17 +61,13 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 			se.Tasks = append(se.Tasks, t.Key)
 		}
 		ev.Skills = append(ev.Skills, se)
+		bindings = append(bindings, b)
 	}
 	// Runs outside, skills inside: the load is even from beginning to end.
 	for r := range runs {
-		i := -1
-		for _, k := range s.Skills {
-			if len(k.Eval[split]) == 0 {
-				continue
-			}
-			i++
-			for row, t := range k.Eval[split] {
-				jobs = append(jobs, job{k, t, row, r, i})
+		for i, b := range bindings {
+			for row, t := range b.Eval[split] {
+				jobs = append(jobs, job{b, t, row, r, i})
 			}
 		}
 	}
@@ -81,10 +81,10 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 	err := each(ctx, len(jobs), s.Concurrency(), func(ctx context.Context, i int) error {
 		j := jobs[i]
 		// A skill and a suite may have the same tasks.
-		id := fmt.Sprintf("eval-%06d-%s-%s-%s-%d", step, split, j.skill.Name, j.task.Key, j.run)
+		id := fmt.Sprintf("eval-%06d-%s-%s-%s-%d", step, split, j.binding.Skill, j.task.Key, j.run)
 		seed := seedOf(dice, "eval", split, j.task.Key, j.run)
 		for attempt := 0; ; attempt++ {
-			e, err := s.Player.Play(ctx, p, j.skill, j.task, id, seed)
+			e, err := s.Player.Play(ctx, p, j.binding, j.task, id, seed)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -16,3 +16,11 @@ func seedOf(root uint64, names ...any) uint64 {
 	}
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
+
+// episodeSeed is the seed of an episode in training, evaluationSeed that of the
+// verdict on any episode.
+func episodeSeed(run uint64, dispatch int64, index int) uint64 {
+	return seedOf(run, "episode", dispatch, index)
+}
+
+func evaluationSeed(episode uint64) uint64 { return seedOf(episode, "evaluate") }

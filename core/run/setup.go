@@ -18,7 +18,6 @@ import (
 	"github.com/valence-rl/valence/core/data/pocket"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
-	"github.com/valence-rl/valence/core/host"
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/policy/bpe"
 	"github.com/valence-rl/valence/core/policy/chat"
@@ -26,8 +25,6 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
-	"github.com/valence-rl/valence/registry"
-	"github.com/valence-rl/valence/sdk"
 )
 
 // Options are what the command line adds to a configuration.
@@ -50,20 +47,12 @@ type Setup struct {
 
 	log     *slog.Logger
 	observe func(Event)
+	cache   string // of the registry
+	plugins *pool
+	runner  scoring.Runner
+	model   scoring.Model  // nil: none is configured
 	items   []*pocket.Item // of every source, for the expert
 	cleanup []func() error
-}
-
-// Skill is a loaded skill with its tasks.
-type Skill struct {
-	Name   string
-	Weight float64 // configured; 0 for a suite
-	Plugin *host.Plugin
-	Scorer *scoring.Scorer
-	Train  []*sdk.Task
-	Eval   map[string][]*sdk.Task // by split
-
-	records []record // of the training sources, for whoever builds tasks as it goes
 }
 
 // Open opens what cfg names: the sandbox driver, every plugin, and every source's
@@ -76,7 +65,8 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
 	}
-	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe}
+	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe, cache: o.CacheDir, plugins: newPool()}
+	s.cleanup = append(s.cleanup, s.plugins.close)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -103,13 +93,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 			return s, err
 		}
 	}
-	var runner scoring.Runner = scoring.Sandboxes{Driver: driver, Limits: limits}
+	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits}
 	if cfg.Sandbox.Memo {
-		s.Memo = scoring.NewMemo(runner, 0)
-		runner = s.Memo
+		s.Memo = scoring.NewMemo(s.runner, 0)
+		s.runner = s.Memo
 	}
 	s.observe(Event{Kind: Opening, Text: "plugins"})
-	if err := s.loadSkills(ctx, o, runner); err != nil {
+	if err := s.loadSkills(ctx); err != nil {
 		return s, err
 	}
 	s.observe(Event{Kind: Opening, Text: "tasks"})
@@ -144,85 +134,23 @@ func (s *Setup) Concurrency() int {
 	return 4 * runtime.GOMAXPROCS(0)
 }
 
-func (s *Setup) loadSkills(ctx context.Context, o Options, runner scoring.Runner) error {
-	cfg := s.Config
-	model := scoring.OpenAI(cfg.Model.BaseURL, cfg.Model.Name, os.Getenv(cfg.Model.APIKeyEnv))
-	type entry struct {
-		key, name, plugin, judge string
-		weight                   float64
-		config                   map[string]string
-		grants                   []string
-	}
-	var entries []entry
-	for _, k := range cfg.Skills {
-		entries = append(entries, entry{"skills." + k.Name, k.Name, k.Plugin, k.Judge, k.Weight, k.Config, k.Grants})
-	}
-	for _, k := range cfg.Suites {
-		entries = append(entries, entry{"suites." + k.Name, k.Name, k.Plugin, k.Judge, 0, k.Config, k.Grants})
-	}
-	judges := map[string]*host.Plugin{}
-	for _, e := range entries {
-		where := cfg.Where(e.key + ".weight")
-		p, err := s.load(ctx, o, e.plugin, e.grants)
+// loadSkills loads every plugin and judge. No skill has tasks yet.
+func (s *Setup) loadSkills(ctx context.Context) error {
+	for _, p := range parts(s.Config) {
+		b, err := s.bind(ctx, p, s.Config)
 		if err != nil {
 			return err
 		}
-		for _, role := range []string{"build", "evaluate"} {
-			if err := p.Require(role, e.key, where); err != nil {
-				return err
-			}
-		}
-		sc := &scoring.Scorer{
-			Skill: e.name, Evaluator: p, Runner: runner, Config: pairs(e.config),
-			Timeout: cfg.Evaluate.Timeout, Log: s.log,
-		}
-		if model != nil {
-			sc.Model = model
-		}
-		if e.judge != "" {
-			j := judges[e.judge]
-			if j == nil {
-				if j, err = s.load(ctx, o, e.judge, nil); err != nil {
-					return err
-				}
-				if err := j.Require("judge", e.key, cfg.Where(e.key+".judge")); err != nil {
-					return err
-				}
-				judges[e.judge] = j
-			}
-			sc.Judge = j
-		}
-		s.Skills = append(s.Skills, &Skill{Name: e.name, Weight: e.weight, Plugin: p, Scorer: sc, Eval: map[string][]*sdk.Task{}})
+		s.Skills = append(s.Skills, newSkill(b, p.weight))
 	}
 	return nil
-}
-
-func (s *Setup) load(ctx context.Context, o Options, ref string, grants []string) (*host.Plugin, error) {
-	m, err := registry.Resolve(ctx, ref, registry.Options{Cache: o.CacheDir, Log: s.log})
-	if err != nil {
-		return nil, err
-	}
-	if grants == nil {
-		grants = m.Manifest.Capabilities
-	}
-	p, err := host.Load(ctx, m, host.Options{Grants: grants, Timeout: s.Config.Evaluate.Timeout, Log: s.log})
-	if err != nil {
-		return nil, err
-	}
-	s.cleanup = append(s.cleanup, p.Close)
-	return p, nil
 }
 
 // Lock is the content of plugins.lock: a line a skill and role with the digest.
 func (s *Setup) Lock() []byte {
 	var b []byte
 	for _, k := range s.Skills {
-		d := k.Scorer.Digests()
-		for _, role := range []string{"evaluate", "judge"} {
-			if d[role] != "" {
-				b = fmt.Appendf(b, "%s.%s %s\n", k.Name, role, d[role])
-			}
-		}
+		b = append(b, k.Binding().lines()...)
 	}
 	return b
 }
@@ -271,14 +199,6 @@ func (s *Setup) Expert() (policy.Policy, error) {
 		return nil, diag.Errorf(diag.KindConfig, "open expert", "", "no source of this configuration has a scripted expert; use a pocket source")
 	}
 	return pocket.NewExpert(s.items, s.Config.Run.Seed), nil
-}
-
-func pairs(m map[string]string) []sdk.Pair {
-	out := make([]sdk.Pair, 0, len(m))
-	for _, k := range sortedKeys(m) {
-		out = append(out, sdk.Pair{Key: k, Value: m[k]})
-	}
-	return out
 }
 
 // each calls f for 0 … n-1 on at most width goroutines and returns the first error.

@@ -137,7 +137,8 @@ func TestTemplate(t *testing.T) {
 }
 
 func TestSplits(t *testing.T) {
-	a, b := &Skill{Eval: map[string][]*sdk.Task{"unseen": nil, "eval": nil}}, &Skill{Eval: map[string][]*sdk.Task{"eval": nil}}
+	a := newSkill(&Binding{Skill: "a", Eval: map[string][]*sdk.Task{"unseen": nil, "eval": nil}}, 1)
+	b := newSkill(&Binding{Skill: "b", Eval: map[string][]*sdk.Task{"eval": nil}}, 1)
 	s := setup(nil, 0, nil, a, b)
 	if got := s.Splits(); !slices.Equal(got, []string{"eval", "unseen"}) {
 		t.Errorf("got %v", got)
@@ -159,12 +160,11 @@ func TestMeasureWithoutTasks(t *testing.T) {
 // their own, so that a policy can have all of them open at once.
 func TestMeasureNamesEpisodes(t *testing.T) {
 	k := skillOn(t, sandboxes(t), "review")
-	suite := *k
-	suite.Name = "suite"
-	tasks := []*sdk.Task{task(t, k, cart, 1)}
-	k.Eval = map[string][]*sdk.Task{"eval": tasks}
-	suite.Eval = k.Eval
-	ev, episodes, err := setup(sandboxes(t), 0, nil, k, &suite).Measure(t.Context(), scripted(say("<judgment>YES</judgment>")), "eval", 7, 2)
+	k.Binding().Eval["eval"] = []*sdk.Task{task(t, k, cart, 1)}
+	measured := *k.Binding()
+	measured.Skill = "suite"
+	suite := newSkill(&measured, 0)
+	ev, episodes, err := setup(sandboxes(t), 0, nil, k, suite).Measure(t.Context(), scripted(say("<judgment>YES</judgment>")), "eval", 7, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestMeasureNamesEpisodes(t *testing.T) {
 
 func TestMeasureStops(t *testing.T) {
 	k := skillOn(t, sandboxes(t), "review")
-	k.Eval["eval"] = []*sdk.Task{task(t, k, cart, 1)}
+	k.Binding().Eval["eval"] = []*sdk.Task{task(t, k, cart, 1)}
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)

@@ -81,6 +81,7 @@ const shard = 512
 // demonstrate collects one skill's verified demonstrations, at most one a task.
 func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expert policy.Policy) ([]Demonstration, error) {
 	want := s.Config.SFT.PerSkill
+	b := k.Binding()
 	var kept []Demonstration
 	for lo := 0; lo < len(k.records) && len(kept) < want; lo += shard {
 		name := dir.Path("sft", fmt.Sprintf("%s-%06d.jsonl.zst", k.Name, lo))
@@ -90,7 +91,7 @@ func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expe
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		tasks, err := s.build(ctx, k, k.records[lo:min(lo+shard, len(k.records))])
+		tasks, err := s.build(ctx, b, k.records[lo:min(lo+shard, len(k.records))])
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +103,7 @@ func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expe
 			var e *Played
 			var err error
 			for attempt := 0; attempt <= s.Config.Async.Retries; attempt++ {
-				e, err = s.Player.Play(ctx, expert, k, tasks[i], id, seedOf(s.Config.Run.Seed, "expert", tasks[i].Key))
+				e, err = s.Player.Play(ctx, expert, b, tasks[i], id, seedOf(s.Config.Run.Seed, "expert", tasks[i].Key))
 				if err == nil || ctx.Err() != nil {
 					break
 				}

@@ -28,70 +28,75 @@ type record struct {
 // train on only if they are not to be left unbuilt.
 func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 	for i := range s.Config.Sources {
-		src := &s.Config.Sources[i]
-		seed := s.Config.Run.Seed
-		if src.Seed != nil {
-			seed = *src.Seed
-		}
-		items, err := pocket.Generate(ctx, s.python, pocket.Options{Seed: seed, Count: src.Count, Split: src.Split, Shape: src.Shape})
-		if err != nil {
+		if err := s.read(ctx, &s.Config.Sources[i]); err != nil {
 			return err
-		}
-		s.items = append(s.items, items...)
-		for _, k := range s.Skills {
-			if len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name) {
-				continue
-			}
-			records := make([]record, len(items))
-			for i := range items {
-				records[i] = record{&items[i].Record, seed}
-			}
-			training := src.Use == "train" || src.Use == "" && src.Split == "train"
-			if training {
-				k.records = append(k.records, records...)
-				if unbuilt {
-					continue
-				}
-			}
-			if training {
-				tasks, err := s.build(ctx, k, records)
-				if err != nil {
-					return err
-				}
-				k.Train = append(k.Train, tasks...)
-			} else if k.Eval[src.Split], err = s.measured(ctx, k, src.Split, records); err != nil {
-				return err
-			}
 		}
 	}
 	for _, k := range s.Skills {
 		if k.Weight > 0 && len(k.records) == 0 && s.trains() {
 			return diag.Errorf(diag.KindConfig, "build tasks", k.Name, "no source gives this skill a training task; add a [[source]] whose skills include it")
 		}
+		b := k.Binding()
+		var err error
+		if !unbuilt {
+			if b.Train, err = s.build(ctx, b, k.records); err != nil {
+				return err
+			}
+		}
+		if b.Eval, err = s.measured(ctx, b, k.held); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// measured adds a source's tasks to those of a split, no more than are measured.
-func (s *Setup) measured(ctx context.Context, k *Skill, split string, records []record) ([]*sdk.Task, error) {
-	tasks, limit := k.Eval[split], s.Config.Eval.Tasks
-	if want := s.Config.Eval.Splits; len(want) > 0 && !slices.Contains(want, split) {
-		return tasks, nil
+// read generates a source's records and hands them to the skills that it serves.
+func (s *Setup) read(ctx context.Context, src *config.Source) error {
+	seed := src.SeedOr(s.Config.Run.Seed)
+	items, err := pocket.Generate(ctx, s.python, pocket.Options{Seed: seed, Count: src.Count, Split: src.Split, Shape: src.Shape})
+	if err != nil {
+		return err
 	}
-	for chunk := range slices.Chunk(records, 32) {
-		if limit > 0 && len(tasks) >= limit {
-			break
+	s.items = append(s.items, items...)
+	for _, k := range s.Skills {
+		if len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name) {
+			continue
 		}
-		more, err := s.build(ctx, k, chunk)
-		if err != nil {
-			return nil, err
+		training := src.Use == "train" || src.Use == "" && src.Split == "train"
+		for i := range items {
+			r := record{&items[i].Record, seed}
+			if training {
+				k.records = append(k.records, r)
+			} else {
+				k.held[src.Split] = append(k.held[src.Split], r)
+			}
 		}
-		tasks = append(tasks, more...)
 	}
-	if limit > 0 {
-		tasks = tasks[:min(limit, len(tasks))]
+	return nil
+}
+
+// measured builds the tasks of each split, no more than are measured.
+func (s *Setup) measured(ctx context.Context, b *Binding, held map[string][]record) (map[string][]*sdk.Task, error) {
+	want, limit := s.Config.Eval.Splits, s.Config.Eval.Tasks
+	out := map[string][]*sdk.Task{}
+	for _, split := range sortedKeys(held) {
+		var tasks []*sdk.Task
+		for chunk := range slices.Chunk(held[split], 32) {
+			if len(want) > 0 && !slices.Contains(want, split) || limit > 0 && len(tasks) >= limit {
+				break
+			}
+			more, err := s.build(ctx, b, chunk)
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, more...)
+		}
+		if limit > 0 {
+			tasks = tasks[:min(limit, len(tasks))]
+		}
+		out[split] = tasks
 	}
-	return tasks, nil
+	return out, nil
 }
 
 // trains says whether the configuration has training sources at all; one that
@@ -102,17 +107,18 @@ func (s *Setup) trains() bool {
 	})
 }
 
-func (s *Setup) build(ctx context.Context, k *Skill, records []record) ([]*sdk.Task, error) {
-	template, err := s.template(k.Name)
+// build asks a binding's plugin for the tasks of records, in their order.
+func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk.Task, error) {
+	template, err := s.template(b.Skill)
 	if err != nil {
 		return nil, err
 	}
 	made := make([][]sdk.Task, len(records))
 	err = each(ctx, len(records), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
 		r := records[i]
-		res, err := k.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r.Record, Template: template, Config: k.Scorer.Config, Seed: seedOf(r.seed, "build", k.Name, r.ID)})
+		res, err := b.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r.Record, Template: template, Config: b.Scorer.Config, Seed: seedOf(r.seed, "build", b.Skill, r.ID)})
 		if err != nil {
-			return diag.Wrap(diag.KindPlugin, "build task", k.Name+"/"+r.ID, err)
+			return diag.Wrap(diag.KindPlugin, "build task", b.Skill+"/"+r.ID, err)
 		}
 		made[i] = res.Tasks
 		return nil

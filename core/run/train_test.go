@@ -80,14 +80,15 @@ func training(t *testing.T, d sandbox.Driver, steps, size int) *Setup {
 	t.Helper()
 	k := skillOn(t, d, "editing")
 	k.Weight = 1
-	k.Scorer.Evaluator = &inTurn{}
-	k.Train = []*sdk.Task{{Key: "editing/one", Skill: "editing", Prompt: "go", Workspace: recordOf(clamp).Workspace}}
+	b := k.Binding()
+	b.Scorer.Evaluator = &inTurn{}
+	b.Train = []*sdk.Task{{Key: "editing/one", Skill: "editing", Prompt: "go", Workspace: recordOf(clamp).Workspace}}
 	s := setup(d, 1, nil, k)
 	s.Config.Run = config.Run{Name: "tiny", Seed: 1, Steps: steps, Dir: t.TempDir()}
 	s.Config.Policy = config.Policy{Path: tinyPolicy(t), MaxContext: 128, Threads: 1, Temperature: 1, MaxTurnTokens: 8}
 	s.Config.GRPO = config.GRPO{Preset: "grpo++", GroupSize: size, GroupsPerStep: 1, LearningRate: 0.01, InnerEpochs: 1, Filter: []string{}}
 	s.Player.Rollout.MaxSteps, s.Player.Rollout.MaxTurnTokens, s.Player.Rollout.Temperature = 2, 8, 1
-	k.Eval["eval"] = k.Train
+	b.Eval["eval"] = b.Train
 	s.Config.Eval.Runs = 1
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

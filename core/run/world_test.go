@@ -116,10 +116,10 @@ func plugin(t testing.TB, folder string, grants ...string) *host.Plugin {
 func skillOn(t testing.TB, driver sandbox.Driver, name string) *Skill {
 	t.Helper()
 	p := plugin(t, "plugins/"+name)
-	return &Skill{Name: name, Plugin: p, Eval: map[string][]*sdk.Task{}, Scorer: &scoring.Scorer{
+	return newSkill(&Binding{Skill: name, Plugin: p, Eval: map[string][]*sdk.Task{}, Scorer: &scoring.Scorer{
 		Skill: name, Evaluator: p, Judge: plugin(t, "plugins/judges/rules"),
 		Runner: scoring.Sandboxes{Driver: driver, Limits: limits}, Timeout: 5 * time.Minute,
-	}}
+	}}, 0)
 }
 
 func playerOn(driver sandbox.Driver) *Player {
@@ -139,7 +139,7 @@ func recordOf(n int) sdk.Record { return sdktest.Records()[n] }
 // whose label they draw.
 func task(t testing.TB, k *Skill, n int, seed uint64) *sdk.Task {
 	t.Helper()
-	res, err := k.Plugin.Build(t.Context(), &sdk.BuildRequest{Record: recordOf(n), Template: "full", Seed: seed})
+	res, err := k.Binding().Plugin.Build(t.Context(), &sdk.BuildRequest{Record: recordOf(n), Template: "full", Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func say(text string) policy.Turn { return policy.Turn{Text: text} }
 // play plays one episode that the infrastructure must carry to its verdict.
 func play(t testing.TB, k *Skill, tk *sdk.Task, turns ...policy.Turn) *Played {
 	t.Helper()
-	e, err := playerOn(sandboxes(t)).Play(t.Context(), scripted(turns...), k, tk, t.Name(), 1)
+	e, err := playerOn(sandboxes(t)).Play(t.Context(), scripted(turns...), k.Binding(), tk, t.Name(), 1)
 	if err != nil {
 		t.Fatalf("an episode must end in a score whatever the policy does: %v", err)
 	}
