@@ -25,5 +25,11 @@ func (p *view) observe(e run.Event) {
 	case run.Warned:
 		p.warned(e.Text)
 		p.told("warning", map[string]string{"text": e.Text})
+		if e.Swap != nil {
+			p.told("swap", e.Swap)
+		}
+	case run.Swapped:
+		p.noted("swapped " + swapLine(e.Swap))
+		p.told("swap", e.Swap)
 	}
 }

@@ -25,7 +25,7 @@ func newPluginCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
-	cmd.AddCommand(newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a))
+	cmd.AddCommand(newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginSwapCommand(a))
 	return cmd
 }
 

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,13 +25,23 @@ func newTrainCommand(a *app) *cobra.Command {
 		Long: `Train a policy on all skills of a configuration: measure it, run the configured
 steps, measure it again, and write a report. The first interrupt finishes the
 episodes under way and saves; the second stops at once. Either way --resume goes on
-from the newest checkpoint, and so it does after a kill.`,
+from the newest checkpoint, and so it does after a kill.
+
+While it trains, plugins and judges can be swapped: change them in the configuration,
+send SIGHUP to have everything that it names looked up anew, or use
+valence plugin swap. A swap holds from the next group on.`,
 		Args: cobra.NoArgs,
 	}
 	f := a.configFlags(cmd)
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the run if it exists")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "open everything, list the tasks, and train nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		reload := f.again()
+		if resume {
+			if err := f.takeOrders(); err != nil {
+				return err
+			}
+		}
 		s, view, err := a.open(cmd.Context(), f, run.Options{})
 		if err != nil {
 			return err
@@ -37,7 +52,9 @@ from the newest checkpoint, and so it does after a kill.`,
 			view.close()
 			return a.out.result(planned(s))
 		}
-		lost, err := s.Train(cmd.Context(), run.TrainOptions{Resume: resume, Drain: a.drain()})
+		lost, err := s.Train(cmd.Context(), run.TrainOptions{
+			Resume: resume, Drain: a.drain(), Reload: reload, Renew: hangups(cmd.Context()),
+		})
 		view.close()
 		dir := runFolder(s.Config)
 		if err != nil {
@@ -55,6 +72,45 @@ from the newest checkpoint, and so it does after a kill.`,
 		return nil
 	}
 	return cmd
+}
+
+// again reads the configuration as load does now, with further values of --set.
+func (f *configFlags) again() run.Reload {
+	sets := slices.Clone(f.sets)
+	return func(more ...string) (*config.Config, error) { return config.Load(f.path, slices.Concat(sets, more)) }
+}
+
+// takeOrders adds what commands set while the run was under way.
+func (f *configFlags) takeOrders() error {
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	sets, err := run.Ordered(cfg)
+	f.sets = append(f.sets, sets...)
+	return err
+}
+
+// hangups tells of SIGHUP until ctx ends.
+func hangups(ctx context.Context) <-chan struct{} {
+	out := make(chan struct{}, 1)
+	in := make(chan os.Signal, 1)
+	signal.Notify(in, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(in)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-in:
+				select {
+				case out <- struct{}{}:
+				default: // one is waiting already
+				}
+			}
+		}
+	}()
+	return out
 }
 
 func runFolder(c *config.Config) string { return filepath.Join(c.Run.Dir, c.Run.Name) }
@@ -92,8 +148,9 @@ type planSkill struct {
 func planned(s *run.Setup) plan {
 	out := plan{Run: s.Config.Run.Name, Steps: s.Config.Run.Steps}
 	for _, k := range s.Skills {
-		p := planSkill{Name: k.Name, Plugin: k.Plugin.String(), Weight: k.Weight, Train: len(k.Train), Eval: map[string]int{}}
-		for split, ts := range k.Eval {
+		b := k.Binding()
+		p := planSkill{Name: k.Name, Plugin: b.Plugin.String(), Weight: k.Weight, Train: len(b.Train), Eval: map[string]int{}}
+		for split, ts := range b.Eval {
 			p.Eval[split] = len(ts)
 		}
 		out.Skills = append(out.Skills, p)

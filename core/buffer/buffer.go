@@ -112,6 +112,16 @@ func (b *Buffer) Next() Draw {
 	return d
 }
 
+// Upcoming is the dispatch number that the next draw will have.
+func (b *Buffer) Upcoming() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.again) > 0 {
+		return b.again[0].Dispatch
+	}
+	return b.ledger.dispatched
+}
+
 // Done ends a lease with a fate, once; [Stale] is [Buffer.Return]. The error is a
 // diag.Error of kind unknown: a lease that is not open, or a fate that does not
 // exist, is a fault of the caller.

@@ -9,6 +9,7 @@
 //	evals/000040-eval.json           one Eval
 //	checkpoints/000040/              a policy folder with optimizer state
 //	metrics.jsonl                  every Step, a line each
+//	swaps.jsonl                    every Swap, a line each; absent without any
 //	report.html  log.jsonl
 //
 // A step's folder appears by rename when the step is complete, so a reader never
@@ -135,4 +136,22 @@ type State struct {
 	Buffer     []byte           `json:"buffer"` // the buffer's own state
 	Dispatched int64            `json:"dispatched"`
 	Fates      map[string]int64 `json:"fates"` // of all groups dispatched so far
+}
+
+// Swap is one wish to change the plugin or the judge of a skill while the run was
+// under way, and what became of it.
+type Swap struct {
+	Time     time.Time         `json:"time"`
+	Step     int               `json:"step"`            // that was under way
+	Dispatch int64             `json:"dispatch"`        // first group of the skill that it holds for; -1: none
+	Skill    string            `json:"skill,omitempty"` // absent when the TOML could not be read
+	Role     string            `json:"role,omitempty"`  // evaluate or judge; absent when all were to be looked up anew
+	From     string            `json:"from,omitempty"`  // digest
+	To       string            `json:"to,omitempty"`    // digest; absent when it was not found
+	Ref      string            `json:"ref,omitempty"`   // what was asked for
+	By       string            `json:"by"`              // file, signal, command, or resume: the change was met when the run went on
+	Outcome  string            `json:"outcome"`         // accepted or refused
+	Reason   string            `json:"reason,omitempty"`
+	Set      map[string]string `json:"set,omitempty"`  // keys of the TOML and the values asked for
+	File     map[string]string `json:"file,omitempty"` // the values that the TOML had for them
 }

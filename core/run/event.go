@@ -14,7 +14,8 @@ const (
 	Measured                  // Eval is complete
 	Learning                  // supervised training: Done of Total tokens or trajectories, Loss
 	Saved                     // a checkpoint was written: Text is its folder
-	Warned                    // Text deserves the user's attention
+	Warned                    // Text deserves the user's attention; with a Swap, it was refused
+	Swapped                   // Swap holds from its group on
 )
 
 // Event is one thing that happened in a run, for a progress view.
@@ -28,5 +29,6 @@ type Event struct {
 	Errors  map[string]int // failed attempts so far, by kind
 	Step    *journal.Step
 	Eval    *journal.Eval
+	Swap    *journal.Swap
 	Steps   int // the run's
 }

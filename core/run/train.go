@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valence-rl/valence/core/buffer"
@@ -23,6 +24,8 @@ import (
 type TrainOptions struct {
 	Resume bool            // go on from the newest checkpoint, if there is one
 	Drain  <-chan struct{} // when closed: finish the episodes under way, save, and stop
+	Reload Reload          // reads the run's TOML, which is watched; nil: there is none
+	Renew  <-chan struct{} // a value has every plugin looked up anew; nil: never
 }
 
 // trainer is one training run under way.
@@ -33,7 +36,8 @@ type trainer struct {
 	learner *learner
 	buffer  *buffer.Buffer
 	drain   <-chan struct{}
-	started time.Time // of the step
+	started time.Time    // of the step
+	current atomic.Int64 // step under way
 
 	mu      sync.Mutex
 	done    int            // episodes since the step began
@@ -66,6 +70,15 @@ func (s *Setup) Train(ctx context.Context, o TrainOptions) (lost int, err error)
 	if err := t.begin(resuming, state); err != nil {
 		return 0, err
 	}
+	w, err := newSwapper(s, dir, o.Reload, func() int { return int(t.current.Load()) })
+	if err != nil {
+		return 0, err
+	}
+	swapping, stop := context.WithCancel(ctx)
+	var swaps sync.WaitGroup
+	swaps.Go(func() { w.serve(swapping, o.Renew) })
+	defer swaps.Wait()
+	defer stop()
 	if err := t.measure(ctx, state.Step); err != nil {
 		return 0, err
 	}
@@ -103,7 +116,7 @@ func (t *trainer) begin(resuming bool, state journal.State) (err error) {
 			continue
 		}
 		b := buffer.Skill{Name: k.Name, Weight: k.Weight}
-		for _, task := range k.Train {
+		for _, task := range k.Binding().Train {
 			b.Tasks = append(b.Tasks, task.Key)
 		}
 		bc.Skills = append(bc.Skills, b)
@@ -127,6 +140,13 @@ func (t *trainer) begin(resuming bool, state journal.State) (err error) {
 			return err
 		}
 	}
+	t.current.Store(int64(state.Step) + 1)
+	for _, k := range t.Skills {
+		k.begin(t.buffer.Upcoming())
+	}
+	if err := t.noteResumed(state.Step + 1); err != nil {
+		return err
+	}
 	if err := t.dir.WriteFile("config.toml", resolved); err != nil {
 		return err
 	}
@@ -144,12 +164,12 @@ func (t *trainer) loop(ctx context.Context, first int) error {
 		skills[k.Name] = k
 	}
 	parts := dispatch.Parts[*Played]{
-		Source:  t.buffer,
+		Source:  groups{t.buffer, skills},
 		Version: func() int { return t.model.Engine.Info().Version },
 		Run: func(ctx context.Context, a dispatch.Assignment) (*Played, error) {
-			k := skills[a.Draw.Skill]
+			b := skills[a.Draw.Skill].of(a.Draw.Dispatch)
 			id := fmt.Sprintf("%06d-%d", a.Draw.Dispatch, a.Index)
-			e, err := t.Player.Play(ctx, t.model.Policy, k, k.Train[a.Draw.Task], id, seedOf(c.Run.Seed, "episode", a.Draw.Dispatch, a.Index))
+			e, err := t.Player.Play(ctx, t.model.Policy, b, b.Train[a.Draw.Task], id, episodeSeed(c.Run.Seed, a.Draw.Dispatch, a.Index))
 			e.Step, e.Dispatch, e.Index, e.Attempt = a.Step, a.Draw.Dispatch, a.Index, a.Attempt
 			t.finished(ctx, a, err)
 			return e, err
@@ -186,6 +206,28 @@ func (t *trainer) loop(ctx context.Context, first int) error {
 	t.started = time.Now()
 	t.observe(Event{Kind: Started, Text: "train", Total: c.GRPO.GroupsPerStep * c.GRPO.GroupSize, Version: parts.Version(), Steps: c.Run.Steps})
 	return d.Run(ctx, first, c.Run.Steps)
+}
+
+// groups is a buffer whose skills learn which groups are under way.
+type groups struct {
+	*buffer.Buffer
+	skills map[string]*Skill
+}
+
+func (g groups) Next() buffer.Draw {
+	d := g.Buffer.Next()
+	g.skills[d.Skill].drawn(d.Dispatch)
+	return d
+}
+
+func (g groups) Done(d buffer.Draw, f buffer.Fate) error {
+	g.skills[d.Skill].ended(d.Dispatch)
+	return g.Buffer.Done(d, f)
+}
+
+func (g groups) Return(d buffer.Draw) error {
+	g.skills[d.Skill].ended(d.Dispatch)
+	return g.Buffer.Return(d)
 }
 
 // finished counts an episode for the progress view.
@@ -299,6 +341,7 @@ func (t *trainer) stepped(ctx context.Context, r dispatch.StepReport[*Played]) e
 		}
 	}
 	describe(&m, gs, func(i int) string { return r.Groups[i].Draw.Skill })
+	t.current.Store(int64(r.Step) + 1)
 	m.RolloutSeconds, m.Seconds = r.Waited.Seconds(), since(t.started)
 	if err := t.dir.WriteStep(m, episodes); err != nil {
 		return err

@@ -1,0 +1,170 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/journal"
+)
+
+// A question to a run under way is a file in its folder "ask"; the run answers with
+// another beside it. Both appear by rename.
+const (
+	askFolder = "ask"
+	question  = ".question"
+	answer    = ".answer"
+)
+
+// asked is a question: keys to set, "skill.key=value", with the folder that relative
+// paths in them start from.
+type asked struct {
+	Set []string `json:"set"`
+	Dir string   `json:"dir"`
+}
+
+// answered is what became of it.
+type answered struct {
+	Swaps []journal.Swap `json:"swaps,omitempty"`
+	Kind  diag.Kind      `json:"kind,omitempty"`  // of the refusal
+	Error string         `json:"error,omitempty"` // the refusal; "": it was accepted
+}
+
+// Ask has the process that works on the run in dir swap plugins or judges: each of
+// set is "skill.key=value", the key being plugin, judge, transport, or one below
+// config or judge_config. It blocks until the run has answered, which takes as long
+// as building and trying the plugins, and gives the swaps made; none if everything
+// is as asked already. A refusal has the kind of its reason. Without a process at
+// work the error is of KindConfig.
+func Ask(ctx context.Context, dir string, set []string) ([]journal.Swap, error) {
+	d := journal.Dir(dir)
+	if err := busy(d); err != nil {
+		return nil, err
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, diag.Wrap(diag.KindConfig, "ask run", dir, err)
+	}
+	if err := os.MkdirAll(d.Path(askFolder), 0o755); err != nil {
+		return nil, diag.Wrap(diag.KindData, "ask run", dir, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed, err := watch(ctx, d.Path(askFolder))
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(askFolder, fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid()))
+	if err := d.WriteJSON(name+question, asked{set, wd}); err != nil {
+		return nil, err
+	}
+	defer os.Remove(d.Path(name + answer))
+	over := idle(d)
+	for {
+		got, ok, err := reply(d, name)
+		if ok || err != nil {
+			return got.Swaps, errors.Join(err, got.err())
+		}
+		select {
+		case <-changed:
+		case <-over:
+			if got, ok, err := reply(d, name); ok || err != nil {
+				return got.Swaps, errors.Join(err, got.err())
+			}
+			os.Remove(d.Path(name + question))
+			return nil, diag.Errorf(diag.KindInterrupted, "ask run", dir, "the run ended before it answered; `valence report` shows the swaps it made")
+		case <-ctx.Done():
+			os.Remove(d.Path(name + question))
+			return nil, diag.Wrap(diag.KindInterrupted, "ask run", dir, context.Cause(ctx))
+		}
+	}
+}
+
+func (a answered) err() error {
+	if a.Error == "" {
+		return nil
+	}
+	return &refusal{a.Kind, a.Error}
+}
+
+// refusal is the run's reason, word for word.
+type refusal struct {
+	kind diag.Kind
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// As lets diag.KindOf find the kind.
+func (r *refusal) As(target any) bool {
+	e, ok := target.(**diag.Error)
+	if ok {
+		*e = &diag.Error{Kind: r.kind, Err: errors.New(r.text)}
+	}
+	return ok
+}
+
+func reply(d journal.Dir, name string) (a answered, ok bool, err error) {
+	b, err := os.ReadFile(d.Path(name + answer))
+	if errors.Is(err, os.ErrNotExist) {
+		return a, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	return a, err == nil, diag.Wrap(diag.KindData, "read answer", d.Path(name+answer), err)
+}
+
+// busy is nil while a process works on a run.
+func busy(d journal.Dir) error {
+	f, err := os.Open(d.Path(".lock"))
+	if errors.Is(err, os.ErrNotExist) {
+		return diag.Errorf(diag.KindConfig, "ask run", string(d), "no run there; name a run's folder, e.g. runs/quickstart")
+	}
+	if err != nil {
+		return diag.Wrap(diag.KindData, "ask run", string(d), err)
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
+		return &diag.Diagnostic{Kind: diag.KindConfig, Code: "C061",
+			Summary: fmt.Sprintf("no process works on %s", d),
+			Hint:    "change plugin, judge or config in the run's TOML; it holds from the next `valence train`"}
+	}
+	return nil
+}
+
+// idle is closed when no process works on a run any more.
+func idle(d journal.Dir) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		f, err := os.Open(d.Path(".lock"))
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		for syscall.Flock(int(f.Fd()), syscall.LOCK_SH) == syscall.EINTR {
+		}
+	}()
+	return over
+}
+
+// questions lists what a run was asked and has not answered, oldest first, by the
+// names that its answers get.
+func questions(d journal.Dir) ([]string, error) {
+	found, err := filepath.Glob(d.Path(askFolder, "*"+question))
+	if err != nil {
+		return nil, diag.Wrap(diag.KindData, "read questions", string(d), err)
+	}
+	for i, p := range found {
+		found[i] = filepath.Join(askFolder, strings.TrimSuffix(filepath.Base(p), question))
+	}
+	return found, nil
+}
