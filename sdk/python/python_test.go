@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/valence-rl/valence/sdk/process"
 	"github.com/valence-rl/valence/sdk/python/venv"
 	"github.com/valence-rl/valence/sdk/wire"
 )
@@ -69,6 +70,28 @@ func TestInstalls(t *testing.T) {
 	cmd.Env = append(cmd.Env, "PYTHONPATH="+target)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), target) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestConstants holds the numbers and names of Python's side to those of Go's.
+func TestConstants(t *testing.T) {
+	out, err := python(t, "-c", `
+from valence import call, process, wire
+print(wire.ABI, wire.MAX_MESSAGE, process.VERSION, *process.COOKIE, process.MAX_ERROR, *call.METHODS)
+print(*[n for n in vars(call._Services) if not n.startswith("_")])`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	fmt.Fprint(&want, wire.ABI, wire.MaxMessage, process.Version, " ", process.CookieKey, " ", process.CookieValue, " ", process.MaxError)
+	for _, m := range process.SkillMethods() {
+		want.WriteString(" " + m.Name)
+	}
+	for i, m := range process.HostMethods() {
+		want.WriteString([]string{"\n", " "}[min(i, 1)] + strings.ToLower(m.Name))
+	}
+	if got := strings.TrimSpace(string(out)); got != want.String() {
+		t.Errorf("%s\nwant\n%s", got, want.String())
 	}
 }
 
