@@ -1,6 +1,9 @@
 package transport
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // How much of what a plugin prints is kept, in bytes. The beginning says why a
 // runtime gave up, the end where.
@@ -28,6 +31,11 @@ func (p *Printed) Write(b []byte) (int, error) {
 	}
 	p.tail = append(p.tail, b...)
 	return n, nil
+}
+
+// Clone gives a copy that is written to independently of p.
+func (p *Printed) Clone() Printed {
+	return Printed{slices.Clone(p.head), slices.Clone(p.tail), p.dropped}
 }
 
 // String gives what was kept; an ellipsis marks what was not.

@@ -1,14 +1,14 @@
 package wasm
 
 import (
-	"github.com/valence-rl/valence/core/host/transport"
-
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/valence-rl/valence/core/host/transport"
 )
 
 // guestError is the text of an error that the guest returned in good order.
@@ -25,12 +25,13 @@ func (i *instance) failure(ctx context.Context, err error) *transport.Failure {
 	var exit *sys.ExitError
 	var returned guestError
 	var bad violation
+	var stop interrupted
 	exited, orderly := errors.As(err, &exit), errors.As(err, &returned)
 	line, died := transport.Fatal(f.Printed)
 	switch {
 	case errors.As(err, &bad):
 		f.Err = bad
-	case (exited || orderly) && ctx.Err() != nil:
+	case errors.As(err, &stop), (exited || orderly) && ctx.Err() != nil:
 		f.Reason, f.Err = transport.ReasonDeadline, context.Cause(ctx)
 		if errors.Is(ctx.Err(), context.Canceled) {
 			f.Reason = transport.ReasonCancelled

@@ -1,14 +1,13 @@
 package wasm
 
 import (
-	"github.com/valence-rl/valence/core/host/transport"
-
 	"context"
 	"fmt"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/valence-rl/valence/core/host/transport"
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
@@ -17,8 +16,8 @@ type violation string
 
 func (v violation) Error() string { return string(v) }
 
-// link defines the imports of skill_v1 in r.
-func link(ctx context.Context, r wazero.Runtime) error {
+// linkSkill defines the imports of skill_v1 in r.
+func linkSkill(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(wire.Module)
 	i32, i64 := api.ValueTypeI32, api.ValueTypeI64
 	define := func(name string, f func(ctx context.Context, i *instance, m api.Memory, s []uint64), params, results []api.ValueType) {
@@ -75,11 +74,16 @@ func (i *instance) ask(ctx context.Context, method uint32, in []byte) uint64 {
 	out, err := i.serve.Guarded(ctx, method, in)
 	i.inside = ctx.Err() != nil // the deadline struck while the host was busy
 	i.lastly = err
+	if err != nil {
+		i.failed = err
+	}
+	if i.inside {
+		panic(interrupted{context.Cause(ctx)})
+	}
 	if err == nil {
 		i.result = out
 		return uint64(len(out))
 	}
-	i.failed = err
 	text := err.Error()
 	i.result = []byte(text[:min(len(text), 64<<10)])
 	return 1<<63 | uint64(len(i.result))

@@ -1,8 +1,6 @@
 package wasm
 
 import (
-	"github.com/valence-rl/valence/core/host/transport"
-
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -13,6 +11,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/valence-rl/valence/core/host/transport"
 )
 
 // initLimit is the longest that a guest's own start may take.
@@ -28,6 +28,8 @@ var errSlowStart = fmt.Errorf("not ready after %v", initLimit)
 type instance struct {
 	of      *Module
 	guest   api.Module
+	entry   api.Function        // skill_v1_call
+	globals []api.MutableGlobal // all that can change
 	memory  linear
 	printed transport.Printed
 	clock   clock
@@ -45,8 +47,13 @@ type instance struct {
 
 type instanceKey struct{}
 
+// instantiate makes an instance, from the image if there is one.
 func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 	i = &instance{of: m, memory: linear{limit: m.memory}}
+	img := m.image.Load()
+	if img != nil {
+		i.memory.image = img.memory
+	}
 	i.random.seed(m.digest)
 	ctx, cancel := context.WithTimeoutCause(ctx, initLimit, errSlowStart)
 	defer cancel()
@@ -65,24 +72,61 @@ func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 			i, err = nil, f
 		}
 	}()
+	if ctx.Err() != nil {
+		return i, interrupted{context.Cause(ctx)}
+	}
 	ctx = context.WithValue(ctx, instanceKey{}, i)
 	ctx = experimental.WithMemoryAllocator(ctx, &i.memory)
 	i.guest, err = m.runtime.InstantiateModule(ctx, m.compiled, wazero.NewModuleConfig().
 		WithName("").
-		WithStartFunctions("_initialize").
+		WithStartFunctions(). // see boot
 		WithStdout(&i.printed).
 		WithStderr(&i.printed).
 		WithRandSource(&i.random).
 		WithWalltime(i.clock.wall, tick).
 		WithNanotime(i.clock.mono, tick).
 		WithNanosleep(i.clock.sleep))
-	return i, err
+	if err != nil {
+		return i, err
+	}
+	i.entry = i.guest.ExportedFunction(entry)
+	if m.state != nil {
+		i.changing(m.state.Globals)
+	}
+	if i.memory.image != nil {
+		return i, i.thaw(img)
+	}
+	return i, i.boot(ctx)
+}
+
+// boot starts the guest as its author meant it.
+func (i *instance) boot(ctx context.Context) error {
+	starts := []string{"_initialize"}
+	if s := i.of.state; s != nil {
+		for _, d := range s.Data {
+			if !i.guest.Memory().Write(d.Offset, d.Bytes) {
+				return fmt.Errorf("its %d bytes of data at %d are not in memory", len(d.Bytes), d.Offset)
+			}
+		}
+		starts = []string{s.Start, "_initialize"}
+	}
+	for _, name := range starts {
+		if f := i.guest.ExportedFunction(name); f != nil {
+			if _, err := f.Call(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // call serves one method.
 func (i *instance) call(ctx context.Context, method uint32, in []byte, serve transport.HostFunc) ([]byte, error) {
 	if len(in) > transport.MaxMessage {
 		return nil, &transport.Failure{Reason: transport.ReasonAnswer, Err: fmt.Errorf("request of %d bytes, %d is the most", len(in), transport.MaxMessage)}
+	}
+	if ctx.Err() != nil {
+		return nil, i.failure(ctx, interrupted{context.Cause(ctx)})
 	}
 	h := sha256.New()
 	h.Write(i.of.digest[:])
@@ -92,7 +136,7 @@ func (i *instance) call(ctx context.Context, method uint32, in []byte, serve tra
 
 	i.serve, i.in = serve, in
 	stack := []uint64{uint64(method), uint64(uint32(len(in)))}
-	err := i.guest.ExportedFunction(entry).CallWithStack(context.WithValue(ctx, instanceKey{}, i), stack)
+	err := i.entry.CallWithStack(context.WithValue(ctx, instanceKey{}, i), stack)
 	i.serve, i.in = nil, nil
 	if err != nil {
 		return nil, i.failure(ctx, err)

@@ -6,7 +6,8 @@ import "github.com/tetratelabs/wazero/experimental"
 // more than its limit, which tells a guest that starved from one that crashed.
 // It is also the allocator that the runtime asks for the module's one memory.
 type linear struct {
-	limit   uint64 // bytes
+	limit   uint64    // bytes
+	image   *snapshot // what it begins with; nil: zeros
 	refused bool
 	freed   bool
 	mapped  []byte // address space for the limit, or nil where the system gives none
@@ -17,6 +18,16 @@ type linear struct {
 // nor moves. A page costs memory only once it is touched.
 func (l *linear) Allocate(_, _ uint64) experimental.LinearMemory {
 	l.mapped = reserve(l.limit)
+	if l.image == nil {
+		return l
+	}
+	if l.mapped == nil || l.image.over(l.mapped) != nil {
+		l.image = nil // the caller looks, and starts the guest anew
+		if l.mapped != nil {
+			release(l.mapped)
+			l.mapped = reserve(l.limit)
+		}
+	}
 	return l
 }
 

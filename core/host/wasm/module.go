@@ -8,13 +8,17 @@
 // What a guest can reach is its own memory, a simulated clock, randomness that
 // depends on the module and the request alone, and the host's services. There is
 // no file system, no network, no argument, no environment. Each call is served by
-// a fresh instance, so that nothing carries over and the same request meets the
-// same machine.
+// an instance in the state that the guest's start left, so that nothing carries over
+// and the same request meets the same machine.
+//
+// A guest starts once. Its memory and globals are then kept as an image, from which
+// instances are made and to which they are set back after a call; a guest whose state
+// is more than that starts again for each call. Its code is rewritten so that it
+// counts what it computes and looks up from time to time, which is how it obeys a
+// deadline and lets the host's garbage collector pass.
 package wasm
 
 import (
-	"github.com/valence-rl/valence/core/host/transport"
-
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,11 +27,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/valence-rl/valence/core/host/transport"
+	"github.com/valence-rl/valence/core/host/wasm/internal/binary"
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
@@ -56,14 +63,15 @@ type Module struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 	cache    wazero.CompilationCache // nil if none
+	state    *binary.State           // what the host does to start it; nil if nothing
 	memory   uint64                  // limit in bytes
 	digest   [sha256.Size]byte
 
-	ready chan *instance // made ahead
-	start sync.Once
-	stop  context.CancelFunc
-	life  context.Context
-	work  sync.WaitGroup
+	image    atomic.Pointer[image] // nil until it is taken, and if it cannot be
+	freezing sync.Mutex
+	obstacle error // why no image can be taken; nil if one can
+	pool     *pool
+	backoff  backoff
 }
 
 // Open compiles code. No instruction of it runs yet. The error says what is not
@@ -78,28 +86,34 @@ func Open(ctx context.Context, code []byte, c Config) (*Module, error) {
 	m := &Module{
 		memory: min((uint64(c.Memory)+page-1)/page*page, 65536*page),
 		digest: sha256.Sum256(code),
-		ready:  make(chan *instance, max(c.Warm, 1)-1),
+		pool:   newPool(c.Warm),
 	}
-	err := m.compile(ctx, code, c.Cache)
+	p := prepare(code)
+	err := m.compile(ctx, p, c.Cache)
 	if err != nil && c.Cache != "" && ctx.Err() == nil {
 		m.close(ctx)
-		err = m.compile(ctx, code, "") // the folder, not the code, may be at fault
+		err = m.compile(ctx, p, "") // the folder, not the code, may be at fault
+	}
+	if err != nil && p.metered && ctx.Err() == nil {
+		m.close(ctx)
+		p = prepared{code: code, obstacle: err}
+		err = m.compile(ctx, p, "") // its error tells best what is wrong with the code
 	}
 	if err == nil {
-		err = check(m.compiled)
+		err = check(m.compiled, p.metered)
 	}
 	if err != nil {
 		m.close(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	m.life, m.stop = context.WithCancel(context.Background())
 	return m, nil
 }
 
-func (m *Module) compile(ctx context.Context, code []byte, folder string) error {
-	// The option is what lets a deadline end a guest that computes without end,
-	// and keeps such a guest from holding up the host's garbage collector.
-	rc := wazero.NewRuntimeConfig().WithCloseOnContextDone(true)
+func (m *Module) compile(ctx context.Context, p prepared, folder string) error {
+	m.state, m.obstacle = p.state, p.obstacle
+	// A guest that computes without end must obey its deadline, and must not hold up
+	// the host's garbage collector.
+	rc := wazero.NewRuntimeConfig().WithCloseOnContextDone(!p.metered)
 	m.cache = nil
 	if folder != "" && os.MkdirAll(folder, 0o755) == nil {
 		if cache, err := wazero.NewCompilationCacheWithDir(filepath.Clean(folder)); err == nil {
@@ -108,19 +122,19 @@ func (m *Module) compile(ctx context.Context, code []byte, folder string) error 
 		}
 	}
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, rc)
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
-		return err
-	}
-	if err := link(ctx, m.runtime); err != nil {
-		return err
+	for _, define := range []func(context.Context, wazero.Runtime) error{linkWASI, linkSkill, linkRefill} {
+		if err := define(ctx, m.runtime); err != nil {
+			return err
+		}
 	}
 	var err error
-	m.compiled, err = m.runtime.CompileModule(ctx, code)
+	m.compiled, err = m.runtime.CompileModule(ctx, p.code)
 	return err
 }
 
-// check refuses a module that cannot be a skill, by its exports and imports.
-func check(c wazero.CompiledModule) error {
+// check refuses a module that cannot be a skill, by its exports and imports. The
+// last import of a metered one is refill.
+func check(c wazero.CompiledModule, metered bool) error {
 	f, ok := c.ExportedFunctions()[entry]
 	if !ok {
 		if _, program := c.ExportedFunctions()["_start"]; program {
@@ -132,7 +146,11 @@ func check(c wazero.CompiledModule) error {
 	if p, r := f.ParamTypes(), f.ResultTypes(); len(p) != 2 || p[0] != i32 || p[1] != i32 || len(r) != 1 || r[0] != i32 {
 		return errors.New("export " + entry + " has another signature than (i32, i32) → i32")
 	}
-	for _, f := range c.ImportedFunctions() {
+	imports := c.ImportedFunctions()
+	if metered {
+		imports = imports[:len(imports)-1]
+	}
+	for _, f := range imports {
 		from, name, _ := f.Import()
 		switch {
 		case from == wasi_snapshot_preview1.ModuleName:
@@ -146,60 +164,39 @@ func check(c wazero.CompiledModule) error {
 	return nil
 }
 
-// Call serves one method in a fresh instance, which is gone when it returns. The
-// bytes of the answer are the caller's. The guest is stopped when ctx ends. Every
-// error is a [*transport.Failure].
+// Call serves one method in an instance that has served nothing or forgot all that
+// it served. The bytes of the answer are the caller's. The guest is stopped when ctx
+// ends. After failures in a row the next call waits, up to a second. Every error is
+// a [*transport.Failure].
 func (m *Module) Call(ctx context.Context, method uint32, in []byte, serve transport.HostFunc) ([]byte, error) {
 	i, err := m.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer i.close()
-	return i.call(ctx, method, in, serve)
+	out, err := i.call(ctx, method, in, serve)
+	m.give(i, err)
+	return out, err
 }
 
-// take gives an instance that has served nothing.
-func (m *Module) take(ctx context.Context) (*instance, error) {
-	m.start.Do(func() {
-		m.work.Go(func() {
-			for m.life.Err() == nil {
-				i, err := m.instantiate(m.life)
-				if err != nil {
-					return // whoever calls next meets the error
-				}
-				select {
-				case m.ready <- i:
-				case <-m.life.Done():
-					i.close()
-				}
-			}
-		})
-	})
-	select {
-	case i := <-m.ready:
-		return i, nil
-	default:
-		return m.instantiate(ctx)
-	}
+// Frozen tells whether instances are made from an image of a started one, and why
+// if they are not. Before the first call this is not known yet.
+func (m *Module) Frozen() (bool, error) {
+	m.freezing.Lock()
+	defer m.freezing.Unlock()
+	return m.image.Load() != nil, m.obstacle
 }
 
 // Close frees everything. Calls must have returned.
 func (m *Module) Close() error {
-	m.stop()
-	m.work.Wait()
-	for {
-		select {
-		case i := <-m.ready:
-			i.close()
-			continue
-		default:
-		}
-		return m.close(context.Background())
-	}
+	m.pool.close()
+	return m.close(context.Background())
 }
 
 func (m *Module) close(ctx context.Context) error {
 	var errs []error
+	if img := m.image.Load(); img != nil {
+		img.memory.close()
+	}
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close(ctx))
 	}
