@@ -24,7 +24,7 @@ func (d *decoder) check(c *Config) {
 	if c.SFT.HeadDim%2 != 0 {
 		d.report(d.valueOf("sft.head_dim"), "C012", "sft.head_dim is odd", "want an even number")
 	}
-	if m := c.Model; m != (Model{}) && (m.BaseURL == "" || m.Name == "") {
+	if m := c.Model; d.nodes["model"] != nil && (m.BaseURL == "" || m.Name == "") {
 		d.report(d.keyOf("model"), "C010", "[model] needs both base_url and name", "add the missing key or remove the section")
 	}
 	d.skills(c)

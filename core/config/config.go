@@ -165,9 +165,14 @@ type SFT struct {
 
 // Model is [model]; BaseURL "" means that no model is configured.
 type Model struct {
-	BaseURL   string `toml:"base_url" doc:"Address up to and including /v1."`
-	Name      string `toml:"name" doc:"Model to ask for."`
-	APIKeyEnv string `toml:"api_key_env" doc:"Environment variable that holds the key. The key itself never stands in a file."`
+	BaseURL     string        `toml:"base_url" doc:"Address up to and including /v1."`
+	Name        string        `toml:"name" doc:"Model to ask for."`
+	APIKeyEnv   string        `toml:"api_key_env" doc:"Environment variable that holds the key. The key itself never stands in a file."`
+	Concurrency int           `toml:"concurrency" default:"8" min:"1" max:"10000" unit:"questions" doc:"Questions to the server at once; others wait."`
+	Timeout     time.Duration `toml:"timeout" default:"2m" above:"0" doc:"Deadline of one attempt at an answer. What the server cannot answer for the moment is tried four times."`
+	InputPrice  float64       `toml:"input_price" default:"0" min:"0" doc:"Price of a million tokens read, in any currency; costs are counted in it."`
+	OutputPrice float64       `toml:"output_price" default:"0" min:"0" doc:"Price of a million tokens written."`
+	Cache       *string       `toml:"cache" optional:"true" doc:"Folder in which answers are kept by the content of their question, for later steps, runs and resumptions. Unset: valence/answers in the user's cache folder; \"\": in memory only."`
 }
 
 // Registry is [registry].

@@ -96,6 +96,8 @@ func TestProblems(t *testing.T) {
 		{"rewards", "[grpo]\nreward_low=1\nreward_high=1", "", []string{"grpo.reward_high is not above grpo.reward_low"}},
 		{"heads", "[sft]\nkv_heads=3", "", []string{"sft.kv_heads does not divide sft.heads"}},
 		{"half a model", "[model]\nname=\"m\"", "", []string{"[model] needs both base_url and name"}},
+		{"no model", "[model]\ntimeout=\"1m\"", "", []string{"[model] needs both base_url and name"}},
+		{"no place for a question", "", "model.concurrency=0", []string{"C012]: model.concurrency is out of range"}},
 		{"run name", "", "run.name=../x", []string{`C012]: run.name "../x" cannot name a folder`}},
 		{"set without value", "", "run.steps", []string{"C030]: --set wants section.key=value"}},
 		{"set without section", "", "steps=3", []string{"C030]: --set names no section"}},
@@ -221,6 +223,8 @@ splits = ["unseen"]
 [model]
 base_url = "http://127.0.0.1:1/v1"
 name = "m"
+input_price = 0.15
+cache = ""
 `
 	c, err := Parse("run.toml", []byte(full), nil)
 	if err != nil {

@@ -20,7 +20,7 @@ func Resolved(c *Config) []byte {
 		fv := v.Field(f.index)
 		switch f.shape() {
 		case section:
-			if f.key == "model" && c.Model == (Model{}) {
+			if f.key == "model" && c.Model.BaseURL == "" {
 				continue
 			}
 			fmt.Fprintf(&b, "\n[%s]\n", f.key)

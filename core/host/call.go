@@ -10,11 +10,12 @@ import (
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
-// Build makes the tasks of one record. Only the log answers while tasks are built.
-// The response has tasks with unique keys, or a reason why it has none.
-func (p *Plugin) Build(ctx context.Context, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
+// Build makes the tasks of one record. The response has tasks with unique keys, or
+// a reason why it has none. h answers for sandboxes and the model; there is no judge
+// while tasks are built. h may be nil: only the log answers then.
+func (p *Plugin) Build(ctx context.Context, h Services, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
 	res := new(sdk.BuildResponse)
-	c := call{op: "build", subject: r.Record.ID, method: wire.MethodBuild, services: building{p.log}}
+	c := call{op: "build", subject: r.Record.ID, method: wire.MethodBuild, services: building{to: p.log, of: h}}
 	if err := p.do(ctx, c, r, res, func() error { return checkTasks(res) }); err != nil {
 		return nil, err
 	}

@@ -112,15 +112,25 @@ func (p *Plugin) denied(capability string) {
 	}
 }
 
-// building are the services while tasks are built: the log, and nothing else.
-type building struct{ to *slog.Logger }
-
-func (building) Run(context.Context, *sdk.RunRequest) (*sdk.RunResponse, error) {
-	return nil, unavailable("sandbox")
+// building are the services while tasks are built: those of the run without the
+// judge, whose opinion no task may depend on, and the log in any case.
+type building struct {
+	to *slog.Logger
+	of Services // may be nil
 }
 
-func (building) Model(context.Context, *sdk.ModelRequest) (*sdk.ModelResponse, error) {
-	return nil, unavailable("model")
+func (b building) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
+	if b.of == nil {
+		return nil, unavailable("sandbox")
+	}
+	return b.of.Run(ctx, r)
+}
+
+func (b building) Model(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelResponse, error) {
+	if b.of == nil {
+		return nil, unavailable("model")
+	}
+	return b.of.Model(ctx, r)
 }
 
 func (building) Ask(context.Context, *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {

@@ -91,7 +91,7 @@ func wants(t *testing.T, err error, kind diag.Kind, words ...string) {
 
 func TestMinimal(t *testing.T) {
 	p := load(t, "minimal", Options{})
-	r, err := p.Build(t.Context(), &sdk.BuildRequest{Record: sdk.Record{ID: "r1", Problem: "fix it"}})
+	r, err := p.Build(t.Context(), nil, &sdk.BuildRequest{Record: sdk.Record{ID: "r1", Problem: "fix it"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,16 @@ func TestBuild(t *testing.T) {
 	var log strings.Builder
 	p := load(t, "wild", Options{Grants: []string{"sandbox", "judge", "log"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	build := func(id string) (*sdk.BuildResponse, error) {
-		return p.Build(t.Context(), &sdk.BuildRequest{Record: sdk.Record{ID: id}})
+		return p.Build(t.Context(), nil, &sdk.BuildRequest{Record: sdk.Record{ID: id}})
+	}
+	// What a run offers, its judge apart, is offered to a builder too.
+	made := 0
+	h := &services{run: func(context.Context) (*sdk.RunResponse, error) {
+		made++
+		return &sdk.RunResponse{Logs: []sdk.Log{{}}}, nil
+	}}
+	if _, err := p.Build(t.Context(), h, &sdk.BuildRequest{Record: sdk.Record{ID: "sandbox"}}); err == nil || made != 1 {
+		t.Errorf("%d sandboxes, error %v", made, err)
 	}
 	if r, err := build("skip"); err != nil || r.Skipped != "no such luck" {
 		t.Error(r, err)

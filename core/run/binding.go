@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/valence-rl/valence/core/config"
@@ -91,10 +90,7 @@ func (s *Setup) bind(ctx context.Context, p part, c *config.Config) (b *Binding,
 	}
 	b.Scorer = &scoring.Scorer{
 		Skill: p.name, Evaluator: b.Plugin, Runner: s.runner, Config: settled,
-		Timeout: s.Config.Evaluate.Timeout, Log: s.log,
-	}
-	if model := scoring.OpenAI(s.Config.Model.BaseURL, s.Config.Model.Name, os.Getenv(s.Config.Model.APIKeyEnv)); model != nil {
-		b.Scorer.Model = model
+		Model: s.model, Timeout: s.Config.Evaluate.Timeout, Log: s.log,
 	}
 	if p.judge == "" {
 		return b, nil

@@ -209,7 +209,7 @@ func TestFailuresHaveTheKindOfTheirBoundary(t *testing.T) {
 			k.Binding().Scorer.Judge = wild
 			rec := recordOf(clamp)
 			rec.Problem = issue
-			res, err := k.Binding().Plugin.Build(t.Context(), &sdk.BuildRequest{Record: rec, Template: "full"})
+			res, err := k.Binding().Plugin.Build(t.Context(), nil, &sdk.BuildRequest{Record: rec, Template: "full"})
 			if err != nil {
 				t.Fatal(err)
 			}

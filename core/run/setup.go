@@ -98,6 +98,9 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		s.Memo = scoring.NewMemo(s.runner, 0)
 		s.runner = s.Memo
 	}
+	if s.model, err = openAnswers(cfg, o.Log); err != nil {
+		return s, err
+	}
 	s.observe(Event{Kind: Opening, Text: "plugins"})
 	if err := s.loadSkills(ctx); err != nil {
 		return s, err

@@ -15,6 +15,7 @@ import (
 	"github.com/valence-rl/valence/core/data/pocket"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -114,9 +115,10 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 		return nil, err
 	}
 	made := make([][]sdk.Task, len(records))
+	var meter scoring.Meter
 	err = each(ctx, len(records), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
 		r := records[i]
-		res, err := b.Plugin.Build(ctx, &sdk.BuildRequest{Record: *r.Record, Template: template, Config: b.Scorer.Config, Seed: seedOf(r.seed, "build", b.Skill, r.ID)})
+		res, err := b.Plugin.Build(ctx, b.Scorer.Building(&meter), &sdk.BuildRequest{Record: *r.Record, Template: template, Config: b.Scorer.Config, Seed: seedOf(r.seed, "build", b.Skill, r.ID)})
 		if err != nil {
 			return diag.Wrap(diag.KindPlugin, "build task", b.Skill+"/"+r.ID, err)
 		}
@@ -125,6 +127,9 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 	})
 	if err != nil {
 		return nil, err
+	}
+	if u := meter.Use(); u.Calls+u.Cached > 0 {
+		s.log.Info("the model was asked while tasks were built", "skill", b.Skill, "records", len(records), "calls", u.Calls, "cached", u.Cached, "cost", u.Cost)
 	}
 	var out []*sdk.Task
 	for i := range made {

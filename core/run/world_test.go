@@ -139,7 +139,7 @@ func recordOf(n int) sdk.Record { return sdktest.Records()[n] }
 // whose label they draw.
 func task(t testing.TB, k *Skill, n int, seed uint64) *sdk.Task {
 	t.Helper()
-	res, err := k.Binding().Plugin.Build(t.Context(), &sdk.BuildRequest{Record: recordOf(n), Template: "full", Seed: seed})
+	res, err := k.Binding().Plugin.Build(t.Context(), nil, &sdk.BuildRequest{Record: recordOf(n), Template: "full", Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

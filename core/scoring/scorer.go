@@ -24,11 +24,6 @@ type Judge interface {
 	Digest() string
 }
 
-// Model answers the capability "model".
-type Model interface {
-	Complete(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelResponse, error)
-}
-
 // Scorer gives verdicts for one skill. It is safe for concurrent use if its parts are.
 type Scorer struct {
 	Skill       string
@@ -45,13 +40,19 @@ type Scorer struct {
 // Score evaluates one output. It blocks until the verdict or the timeout. Every
 // error is an infrastructure failure with a kind, never a score.
 func (s *Scorer) Score(ctx context.Context, task *sdk.Task, out sdk.Output, seed uint64) (*sdk.Verdict, error) {
+	return s.ScoreMetered(ctx, task, out, seed, nil)
+}
+
+// ScoreMetered is [Scorer.Score] that adds to m what the evaluator and its judge ask
+// of the model, also where that leads to no verdict.
+func (s *Scorer) ScoreMetered(ctx context.Context, task *sdk.Task, out sdk.Output, seed uint64, m *Meter) (*sdk.Verdict, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = 5 * time.Minute
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	v, err := s.Evaluator.Evaluate(limited, &services{scorer: s, judge: s.Judge != nil}, &sdk.EvaluateRequest{
+	v, err := s.Evaluator.Evaluate(limited, &services{scorer: s, judge: s.Judge != nil, meter: m}, &sdk.EvaluateRequest{
 		Task: *task, Output: out, Config: s.Config, Seed: seed, Timeout: timeout.Milliseconds(),
 	})
 	if err != nil {
@@ -59,6 +60,10 @@ func (s *Scorer) Score(ctx context.Context, task *sdk.Task, out sdk.Output, seed
 	}
 	return v, nil
 }
+
+// Building gives the services of a builder of this skill's tasks: sandboxes, the
+// model and the log, no judge. What the model is asked is added to m.
+func (s *Scorer) Building(m *Meter) sdk.Host { return &services{scorer: s, building: true, meter: m} }
 
 // Digests names what makes this scorer's verdicts: the plugins by role, and under
 // "settings" what the run's TOML says to them, if it says anything.
@@ -80,11 +85,13 @@ func (s *Scorer) Digests() map[string]string {
 	return d
 }
 
-// services answers one evaluation's capability calls, or, with judge false, those
-// of a judge, which cannot ask another.
+// services answers the capability calls of one evaluation or, with judge false, of a
+// judge, which cannot ask another, or of a builder.
 type services struct {
-	scorer *Scorer
-	judge  bool
+	scorer   *Scorer
+	judge    bool
+	building bool
+	meter    *Meter // may be nil
 }
 
 func (h *services) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
@@ -95,7 +102,13 @@ func (h *services) Model(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelRe
 	if h.scorer.Model == nil {
 		return nil, diag.Errorf(diag.KindConfig, "ask model", h.scorer.Skill, "no model is configured; set [model] base_url and name")
 	}
-	return h.scorer.Model.Complete(ctx, r)
+	started := time.Now()
+	a, err := h.scorer.Model.Complete(ctx, Question{r, h.building})
+	h.meter.count(a, time.Since(started))
+	if err != nil {
+		return nil, err
+	}
+	return &sdk.ModelResponse{Texts: a.Texts}, nil
 }
 
 func (h *services) Ask(ctx context.Context, r *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
@@ -104,7 +117,7 @@ func (h *services) Ask(ctx context.Context, r *sdk.JudgeRequest) (*sdk.JudgeResp
 	}
 	q := *r
 	q.Config = h.scorer.JudgeConfig
-	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer}, &q)
+	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer, meter: h.meter}, &q)
 	if err != nil {
 		return nil, &diag.Error{Kind: diag.KindJudge, Op: "ask judge", Subject: h.scorer.Skill, Err: err}
 	}

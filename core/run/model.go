@@ -1,0 +1,48 @@
+package run
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/scoring"
+)
+
+// openAnswers gives the model of [model] with its answers kept, nil if there is no
+// such section. Every skill and judge of the process asks through it, so that its
+// limits hold for all of them together. Nothing is asked yet.
+func openAnswers(c *config.Config, log *slog.Logger) (scoring.Model, error) {
+	m := c.Model
+	if m.BaseURL == "" {
+		return nil, nil
+	}
+	key := os.Getenv(m.APIKeyEnv)
+	if m.APIKeyEnv != "" && key == "" {
+		return nil, &diag.Diagnostic{Kind: diag.KindConfig, Code: "C061",
+			Summary: fmt.Sprintf("environment variable %q, which is to hold the model's key, is not set", m.APIKeyEnv),
+			Source:  c.Where("model.api_key_env"), Hint: "export it, or remove the key if the server wants none"}
+	}
+	dir := defaultAnswers()
+	if m.Cache != nil {
+		dir = *m.Cache
+	}
+	server := scoring.OpenAI(scoring.Endpoint{
+		BaseURL: m.BaseURL, Name: m.Name, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
+		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, Log: log,
+	})
+	return scoring.KeepAnswers(server, m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+}
+
+// defaultAnswers is where the model's answers are kept when [model] cache names no
+// place: valence/answers in the user's cache folder, or in the temporary folder if
+// there is none.
+func defaultAnswers() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "valence", "answers")
+}
