@@ -55,6 +55,7 @@ type Episode struct {
 	Tools         map[string]int    `json:"tools,omitempty"`     // calls by "bash", "view", "create", "replace", "insert"
 	TestRuns      int               `json:"test_runs,omitempty"` // bash calls that ran tests or scripts before submission
 	Seconds       float64           `json:"seconds"`
+	Model         *ModelUse         `json:"model,omitempty"`   // what its evaluation asked of the model
 	Plugins       map[string]string `json:"plugins,omitempty"` // role → digest that made the verdict
 	Output        *sdk.Output       `json:"output,omitempty"`
 	Trajectory    *atif.Trajectory  `json:"trajectory,omitempty"`
@@ -84,6 +85,36 @@ type Step struct {
 	Skills map[string]*SkillStep `json:"skills"`           // by name
 	Fates  map[string]int        `json:"fates"`            // groups that ended in this step, by fate
 	Errors map[string]int        `json:"errors,omitempty"` // failed attempts, by kind; those retried included
+	Model  *ModelUse             `json:"model,omitempty"`  // what evaluating this step's episodes asked of the model
+}
+
+// ModelUse is what evaluators and judges asked of the run's model, and what that took.
+type ModelUse struct {
+	Calls            int     `json:"calls"`             // questions put to the server
+	Cached           int     `json:"cached"`            // questions answered from the cache, free of charge
+	Failures         int     `json:"failures"`          // calls that ended without an answer, after all attempts
+	PromptTokens     int64   `json:"prompt_tokens"`     // read by the model, as the server says
+	CompletionTokens int64   `json:"completion_tokens"` // written by it
+	Cost             float64 `json:"cost"`              // in the currency of [model] input_price and output_price
+	LatencyMean      float64 `json:"latency_mean"`      // seconds from question to answer, over calls; waiting and further attempts included
+	LatencyMax       float64 `json:"latency_max"`       // seconds
+}
+
+// Add counts v, which may be nil, into u.
+func (u *ModelUse) Add(v *ModelUse) {
+	if v == nil {
+		return
+	}
+	if n := u.Calls + v.Calls; n > 0 {
+		u.LatencyMean = (u.LatencyMean*float64(u.Calls) + v.LatencyMean*float64(v.Calls)) / float64(n)
+	}
+	u.Calls += v.Calls
+	u.Cached += v.Cached
+	u.Failures += v.Failures
+	u.PromptTokens += v.PromptTokens
+	u.CompletionTokens += v.CompletionTokens
+	u.Cost += v.Cost
+	u.LatencyMax = max(u.LatencyMax, v.LatencyMax)
 }
 
 // SkillStep is one skill's part of a step.
@@ -114,6 +145,7 @@ type Eval struct {
 	Time    time.Time   `json:"time"`
 	Seconds float64     `json:"seconds"`
 	Skills  []SkillEval `json:"skills"`
+	Model   *ModelUse   `json:"model,omitempty"` // what its episodes, failed attempts included, asked of the model
 }
 
 // SkillEval is one skill's scores: Scores[i][j] is run j of the task Tasks[i].

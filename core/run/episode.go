@@ -9,6 +9,7 @@ import (
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/rollout"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -56,7 +57,9 @@ func (pl *Player) play(ctx context.Context, e *Played, p policy.Policy, b *Bindi
 	if err != nil {
 		return err
 	}
-	v, err := b.Scorer.Score(ctx, task, tr.Output, evaluationSeed(seed))
+	var meter scoring.Meter
+	v, err := b.Scorer.ScoreMetered(ctx, task, tr.Output, evaluationSeed(seed), &meter)
+	e.Model = used(journal.ModelUse(meter.Use()))
 	if err != nil {
 		return err
 	}

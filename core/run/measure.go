@@ -76,7 +76,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 	}
 	episodes := make([]journal.Episode, len(jobs))
 	var mu sync.Mutex
-	done, errs := 0, map[string]int{}
+	done, errs, model := 0, map[string]int{}, journal.ModelUse{}
 	s.observe(Event{Kind: Started, Text: split, Total: len(jobs), Version: ev.Version})
 	err := each(ctx, len(jobs), s.Concurrency(), func(ctx context.Context, i int) error {
 		j := jobs[i]
@@ -91,6 +91,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 			e.Step, e.Attempt = -1, attempt
 			episodes[i] = e.Episode
 			mu.Lock()
+			model.Add(e.Model)
 			if err != nil {
 				errs[string(diag.KindOf(err))]++
 			}
@@ -116,7 +117,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 		se.Scores[j.row] = append(se.Scores[j.row], episodes[i].Score)
 		se.Ends[episodes[i].End]++
 	}
-	ev.Seconds = since(started)
+	ev.Model, ev.Seconds = used(model), since(started)
 	s.observe(Event{Kind: Measured, Text: split, Eval: &ev, Version: ev.Version})
 	return ev, episodes, nil
 }

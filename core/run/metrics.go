@@ -58,3 +58,11 @@ func describe(m *journal.Step, groups []group, skillOf func(i int) string) {
 		}
 	}
 }
+
+// used is how model use is stored: nil where nothing was asked.
+func used(u journal.ModelUse) *journal.ModelUse {
+	if u == (journal.ModelUse{}) {
+		return nil
+	}
+	return &u
+}
