@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -154,6 +155,7 @@ func TestSameSkill(t *testing.T) {
 				}
 			}
 			refusesToJudge(t, p)
+			examine(t, p)
 			if !t.Failed() {
 				here = append(here, l.name)
 			}
@@ -188,6 +190,29 @@ func compareVerdicts(t *testing.T, reference, p *host.Plugin, task sdk.Task) {
 		if lines, want := logged.Lines(), fmt.Sprintf("debug: changed files: %d", len(out.Changes)); !slices.Equal(lines, []string{want}) {
 			t.Errorf("%s: logged %q, want %q", task.Key, lines, want)
 		}
+	}
+}
+
+// subject is a loaded plugin as the conformance suite sees it.
+type subject struct{ *host.Plugin }
+
+func (s subject) Describe(context.Context) (name string, roles []string, err error) {
+	m := s.Manifest()
+	return m.Name, m.Roles, nil
+}
+
+func examine(t *testing.T, p *host.Plugin) {
+	passed := 0
+	for _, f := range sdktest.Examine(t.Context(), subject{p}, sdktest.Options{Declared: p.Manifest().Capabilities}) {
+		switch f.Status {
+		case sdktest.Failed:
+			t.Errorf("%s: %s", f.Check, f)
+		case sdktest.OK:
+			passed++
+		}
+	}
+	if passed < 10 {
+		t.Errorf("%d checks of the conformance suite passed, the others were not made", passed)
 	}
 }
 
