@@ -36,6 +36,7 @@ var leaves = map[string][]string{
 	"core/host/process":    {"core/host/transport"},
 	"core/host/wasm":       {"core/host/transport"},
 	"core/data/pocket":     {"core/policy", "core/patch"},
+	"core/examine":         {"registry", "core/host", "core/sandbox", "core/scoring"},
 	"core/report":          {"core/journal", "core/eval", "core/atif", "core/config"},
 }
 

@@ -3,17 +3,37 @@ package sdktest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
-// Compare puts the same requests to two transports of one plugin and finds out
-// whether tasks and verdicts are the same byte for byte. check is the finding's name.
+// Compare puts the same requests to two transports of one plugin, by the roles of a,
+// and finds out whether tasks, verdicts and opinions are the same byte for byte. check
+// is the finding's name.
 func Compare(ctx context.Context, check string, a, b Subject, o Options) Finding {
 	x := newExamination(ctx, a, o)
-	t := x.tally(check, "tasks and verdicts identical")
+	t := x.tally(check, "answers identical")
+	_, roles, err := a.Describe(ctx)
+	if err != nil {
+		t.fail("", "%v", err)
+	}
+	if slices.Contains(roles, "build") {
+		x.compareTasks(t, a, b)
+	}
+	if slices.Contains(roles, "evaluate") {
+		x.compareVerdicts(t, a, b)
+	}
+	if slices.Contains(roles, "judge") {
+		x.compareOpinions(t, a, b)
+	}
+	return t.close(x.stopped)
+}
+
+func (x *examination) compareTasks(t *tally, a, b Subject) {
 	for _, form := range forms {
 		for i := range x.Records {
 			rec := &x.Records[i]
@@ -33,6 +53,9 @@ func Compare(ctx context.Context, check string, a, b Subject, o Options) Finding
 			}
 		}
 	}
+}
+
+func (x *examination) compareVerdicts(t *tally, a, b Subject) {
 	for _, k := range x.samples {
 		for _, p := range k.compared() {
 			request := &sdk.EvaluateRequest{Task: *k.task, Output: p.output, Config: x.Config, Seed: 11, Timeout: x.Timeout.Milliseconds()}
@@ -42,7 +65,18 @@ func Compare(ctx context.Context, check string, a, b Subject, o Options) Finding
 			})
 		}
 	}
-	return t.close(x.stopped)
+}
+
+func (x *examination) compareOpinions(t *tally, a, b Subject) {
+	for _, of := range quarrels() {
+		for _, q := range of.asked {
+			q.request.Config = x.Config
+			compare(x, t, q.name, [2]func(context.Context) (*sdk.JudgeResponse, error){
+				func(ctx context.Context) (*sdk.JudgeResponse, error) { return a.Judge(ctx, x.host, &q.request) },
+				func(ctx context.Context) (*sdk.JudgeResponse, error) { return b.Judge(ctx, x.host, &q.request) },
+			})
+		}
+	}
 }
 
 // compared are the answers that both transports score.
@@ -62,6 +96,7 @@ func compare[T any, P interface {
 	*T
 	wire.Message
 }](x *examination, t *tally, what string, sides [2]func(context.Context) (P, error)) P {
+	x.host.failure()
 	var got [2]P
 	var said [2]string
 	for i, ask := range sides {
@@ -83,6 +118,8 @@ func compare[T any, P interface {
 		}
 	}
 	switch {
+	case got[0] == nil && got[1] == nil && errors.Is(x.host.failure(), ErrNotOffered):
+		t.Why = "it asks for what is not offered here: " + said[0]
 	case got[0] == nil && got[1] == nil:
 		t.fail("", "%s: neither answers: %s", what, said[0])
 	case got[0] == nil || got[1] == nil || !bytes.Equal([]byte(said[0]), []byte(said[1])):
@@ -103,6 +140,10 @@ func describe[P wire.Message](m P, said string) string {
 	case *sdk.BuildResponse:
 		if v != nil {
 			return fmt.Sprintf("%d tasks of %d bytes", len(v.Tasks), len(said))
+		}
+	case *sdk.JudgeResponse:
+		if v != nil {
+			return fmt.Sprintf("%t, %v, %q", v.Verdict, v.Confidence, v.Rationale)
 		}
 	}
 	return said

@@ -413,8 +413,16 @@ func TestJudges(t *testing.T) {
 func TestCompare(t *testing.T) {
 	o := Options{Records: records()}
 	same := Compare(t.Context(), "a = b", InProcess(&adder{}), InProcess(&adder{}), o)
-	if same.Status != OK || same.String() != "14/14 tasks and verdicts identical" {
+	if same.Status != OK || same.String() != "14/14 answers identical" {
 		t.Errorf("%+v", same)
+	}
+	if judges := Compare(t.Context(), "a = b", InProcess(&arbiter{}), InProcess(&arbiter{}), o); judges.String() != "10/10 answers identical" {
+		t.Errorf("%+v", judges)
+	}
+	if f := Compare(t.Context(), "a = b", InProcess(&arbiter{}), InProcess(&arbiter{as: func(int, *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
+		return &sdk.JudgeResponse{Rationale: "no"}, nil
+	}}), o); f.Status != Failed || !strings.Contains(f.String(), `"by exit status" and false, 0, "no"`) {
+		t.Errorf("%s", f)
 	}
 	for name, tt := range map[string]struct {
 		other *adder

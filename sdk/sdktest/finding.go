@@ -91,7 +91,7 @@ func (t *tally) close(stopped string) Finding {
 	case t.Why != "":
 		t.Status = Skipped
 	case t.Total == 0 && stopped == "":
-		t.Status, t.Why = Skipped, "no case for it"
+		t.Status, t.Why = Skipped, "nothing came back to look at"
 	case t.cut, t.Total == 0:
 		t.Status, t.Why = Skipped, "not finished: "+stopped
 	default:
