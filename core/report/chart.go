@@ -31,10 +31,12 @@ type series struct {
 	faint     bool // background information
 }
 
-// axes say how numbers are shown and, where lo < hi, which range must be seen.
+// axes say how numbers are shown, which range must be seen, where lo < hi, and
+// which steps are marked.
 type axes struct {
 	lo, hi float64
 	format func(float64) string
+	marks  []mark
 }
 
 func (a axes) text(f float64) string {
@@ -193,6 +195,9 @@ func lineChart(label string, a axes, ss ...series) template.HTML {
 	var p pen
 	p.open(chartHeight, label)
 	p.grid(f, a)
+	for _, m := range a.marks {
+		p.mark(f, m)
+	}
 	for _, s := range ss {
 		p.band(f, s)
 	}
@@ -213,6 +218,19 @@ func lineChart(label string, a axes, ss ...series) template.HTML {
 		}
 	}
 	return p.done()
+}
+
+// mark draws a vertical line where something changed; what lies outside the steps
+// that are drawn stands at their end.
+func (p *pen) mark(f frame, m mark) {
+	x := f.px(min(max(m.x, f.x0), f.x1))
+	p.f(`<g class="change"><title>%s: step %s, %s</title><line x1="%s" x2="%s" y1="%s" y2="%s"/>`, html.EscapeString(m.label), number(m.x), html.EscapeString(m.title),
+		coord(x), coord(x), coord(marginTop), coord(chartHeight-marginFoot))
+	anchor, by := "start", 3.0
+	if x > chartWidth-marginRight-20 {
+		anchor, by = "end", -3
+	}
+	p.f(`<text x="%s" y="%s" text-anchor="%s">%s</text></g>`, coord(x+by), coord(marginTop+8), anchor, html.EscapeString(m.label))
 }
 
 func (p *pen) line(f frame, s series) {

@@ -31,6 +31,7 @@ type page struct {
 	Warnings []string
 	Splits   []pageSplit
 	Sections []pageSection
+	Swaps    []pageSwap
 	Samples  []sample
 	Config   string
 }
@@ -78,7 +79,7 @@ func (r *Report) WriteFile(dir string) error {
 // HTML writes the page. It needs nothing from outside: no script, no font, no
 // address.
 func (r *Report) HTML(w io.Writer) error {
-	p := page{Title: r.Name, Style: template.CSS(pageStyle), Lead: r.lead(), Facts: r.facts(), Warnings: r.Warnings, Samples: r.samples, Config: r.Config}
+	p := page{Title: r.Name, Style: template.CSS(pageStyle), Lead: r.lead(), Facts: r.facts(), Warnings: r.Warnings, Swaps: r.pageSwaps(), Samples: r.samples, Config: r.Config}
 	for i := range r.Splits {
 		p.Splits = append(p.Splits, r.Splits[i].page())
 	}
@@ -251,7 +252,7 @@ func (r *Report) curves() pageSection {
 		if len(ss) == 0 {
 			continue
 		}
-		c := pageChart{Title: name, Picture: lineChart("score of "+name, axes{lo: 0, hi: 1}, ss...)}
+		c := pageChart{Title: name, Picture: lineChart("score of "+name, axes{lo: 0, hi: 1, marks: r.marks(name)}, ss...)}
 		if len(r.Splits) > 1 {
 			for _, s := range ss {
 				if !s.faint {
@@ -294,7 +295,7 @@ func (r *Report) meanCurve() (pageChart, bool) {
 	if len(r.Splits) == 1 {
 		c.Legend = nil
 	}
-	c.Picture = lineChart("mean score", axes{lo: 0, hi: 1}, ss...)
+	c.Picture = lineChart("mean score", axes{lo: 0, hi: 1, marks: r.marks("")}, ss...)
 	return c, true
 }
 
@@ -332,6 +333,7 @@ func (r *Report) bySkill(title, text string, a axes, get func(*journal.SkillStep
 	if len(ss) == 0 {
 		return c, false
 	}
+	a.marks = r.marks("")
 	c.Picture = lineChart(title, a, ss...)
 	return c, true
 }

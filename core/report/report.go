@@ -26,6 +26,7 @@ type Report struct {
 	State   journal.State
 	Steps   []journal.Step // oldest first
 	Evals   []journal.Eval // by step
+	Swaps   []journal.Swap // oldest first
 	Config  string         // the resolved configuration; "" if none is stored
 
 	// Splits holds what was measured, one for each split: first the trained skills' own.
@@ -83,6 +84,9 @@ func Load(dir string) (*Report, error) {
 		return nil, diag.Errorf(diag.KindData, "read run", dir, "no complete step and no evaluation there; name a run's folder, e.g. runs/quickstart")
 	}
 	if r.State, _, err = d.State(); err != nil {
+		return nil, err
+	}
+	if r.Swaps, err = d.Swaps(); err != nil {
 		return nil, err
 	}
 	if err := r.readConfig(d); err != nil {

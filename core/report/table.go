@@ -8,7 +8,7 @@ import (
 )
 
 // Table writes the comparison for a terminal: a block for each split, then the
-// warnings.
+// swaps and the warnings.
 func (r *Report) Table(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -34,6 +34,7 @@ func (r *Report) Table(w io.Writer) error {
 		b.WriteByte('\n')
 		s.table(&b)
 	}
+	r.swapTable(&b)
 	for _, t := range r.Warnings {
 		fmt.Fprintf(&b, "\nwarning: %s\n", t)
 	}
