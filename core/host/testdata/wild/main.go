@@ -142,6 +142,31 @@ func (skill) Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (
 			return nil, err
 		}
 		v.Score = res.Confidence
+	case "many":
+		return many(ctx, h)
+	case "nest":
+		if r.Task.Key == "0" {
+			return v, nil
+		}
+		res, err := h.Ask(ctx, &sdk.JudgeRequest{Issue: r.Task.Key})
+		if err != nil {
+			return nil, err
+		}
+		v.Score = res.Confidence
+	case "leave a question behind":
+		go h.Run(ctx, &sdk.RunRequest{})
+		h.Log(ctx, "info", "left")
+	case "long question":
+		_, err := h.Run(ctx, &sdk.RunRequest{Commands: []sdk.Command{{Shell: strings.Repeat("x", 64<<20)}}})
+		return v, err
+	case "long answer":
+		v.Reason = strings.Repeat("x", 64<<20)
+	case "echo":
+		v.Reason = r.Output.Message
+	case "environment":
+		v.Reason = fmt.Sprint(os.Environ())
+	case "number":
+		v.Reason = fmt.Sprint(os.Getpid())
 	case "log":
 		h.Log(ctx, "warn", "a word")
 		h.Log(ctx, "shout", "at no known level")
@@ -163,6 +188,32 @@ func (skill) Evaluate(ctx context.Context, h sdk.Host, r *sdk.EvaluateRequest) (
 		}
 	}
 	return v, nil
+}
+
+// many asks the host over and over, at last from many goroutines at once.
+func many(ctx context.Context, h sdk.Host) (*sdk.Verdict, error) {
+	ask := func(n int) error {
+		want := fmt.Sprint("command ", n)
+		res, err := h.Run(ctx, &sdk.RunRequest{Commands: []sdk.Command{{Shell: want}}})
+		if err == nil && res.Logs[0].Output != want {
+			err = fmt.Errorf("%q in answer to %q", res.Logs[0].Output, want)
+		}
+		return err
+	}
+	for n := range 100 {
+		if err := ask(n); err != nil {
+			return nil, err
+		}
+	}
+	errs := make(chan error)
+	for n := range 32 {
+		go func() { errs <- ask(n) }()
+	}
+	var all []error
+	for range 32 {
+		all = append(all, <-errs)
+	}
+	return &sdk.Verdict{Score: 1}, errors.Join(all...)
 }
 
 // deep has frames so large that few of them fill the stack.
