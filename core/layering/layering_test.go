@@ -28,6 +28,7 @@ var leaves = map[string][]string{
 	"core/journal":            {"core/atif"},
 	"core/rollout":            {"core/atif", "core/policy", "core/sandbox"},
 	"core/scoring":            {"core/sandbox", "core/patch"},
+	"core/scoring/modeltest":  nil,
 	"core/eval":               {"core/journal"},
 	"core/config":             {"core/grpo"},
 	"core/dispatch":           {"core/buffer"},

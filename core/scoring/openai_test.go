@@ -2,12 +2,10 @@ package scoring
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -17,60 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/scoring/modeltest"
 	"github.com/valence-rl/valence/sdk"
 )
 
-// recordedServer speaks the OpenAI protocol with answers that a test wrote down: the
-// edge at which these tests end. reply gets the number of the request, from 1.
-type recordedServer struct {
-	*httptest.Server
-	mu     sync.Mutex
-	asked  []map[string]any
-	header []http.Header
-}
-
-func recorded(t testing.TB, reply func(n int, w http.ResponseWriter, asked map[string]any)) *recordedServer {
-	t.Helper()
-	s := &recordedServer{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		var asked map[string]any
-		if err != nil || json.Unmarshal(b, &asked) != nil || r.URL.Path != "/v1/chat/completions" {
-			t.Errorf("%s %s: %q, %v", r.Method, r.URL, b, err)
-		}
-		s.mu.Lock()
-		s.asked, s.header = append(s.asked, asked), append(s.header, r.Header)
-		n := len(s.asked)
-		s.mu.Unlock()
-		reply(n, w, asked)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *recordedServer) requests() []map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
-}
-
-func says(w http.ResponseWriter, texts ...string) {
-	type message struct {
-		Content string `json:"content"`
-	}
-	type choice struct {
-		Message message `json:"message"`
-	}
-	var cs []choice
-	for _, t := range texts {
-		cs = append(cs, choice{message{t}})
-	}
-	json.NewEncoder(w).Encode(map[string]any{"choices": cs, "usage": map[string]int{"prompt_tokens": 1000, "completion_tokens": 20}})
-}
-
 // unpaused is the model at s that notes its pauses and does not make them.
-func unpaused(s *recordedServer, e Endpoint) (*OpenAIModel, *[]time.Duration) {
-	e.BaseURL, e.Name = s.URL+"/v1/", "m"
+func unpaused(s *modeltest.Server, e Endpoint) (*OpenAIModel, *[]time.Duration) {
+	e.BaseURL, e.Name = s.URL+"/", "m"
 	m := OpenAI(e)
 	var pauses []time.Duration
 	m.pause = func(ctx context.Context, d time.Duration) error {
@@ -86,7 +37,7 @@ func question(r sdk.ModelRequest) Question {
 }
 
 func TestQuestionOnTheWire(t *testing.T) {
-	s := recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) { says(w, "one", "two", "three") })
+	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) { modeltest.Says(w, "one", "two", "three") })
 	m, _ := unpaused(s, Endpoint{Key: "secret", InputPrice: 2, OutputPrice: 10})
 	a, err := m.Complete(t.Context(), question(sdk.ModelRequest{Temperature: 0.5, MaxTokens: 7, Seed: 1<<33 + 5, N: 2, Schema: `{"type":"object"}`}))
 	if err != nil {
@@ -100,16 +51,16 @@ func TestQuestionOnTheWire(t *testing.T) {
 		"model": "m", "messages": messages, "temperature": 0.5, "max_tokens": 7.0, "seed": 7.0, "n": 2.0,
 		"response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "strict": true, "schema": map[string]any{"type": "object"}}},
 	}
-	if d := cmp.Diff(want, s.requests()[0]); d != "" {
+	if d := cmp.Diff(want, s.Requests()[0]); d != "" {
 		t.Error(d)
 	}
-	if got := s.header[0].Get("Authorization"); got != "Bearer secret" {
+	if got := s.Headers()[0].Get("Authorization"); got != "Bearer secret" {
 		t.Errorf("authorization %q", got)
 	}
 	if _, err := m.Complete(t.Context(), question(sdk.ModelRequest{})); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]any{"model": "m", "messages": messages, "temperature": 0.0}, s.requests()[1]); d != "" {
+	if d := cmp.Diff(map[string]any{"model": "m", "messages": messages, "temperature": 0.0}, s.Requests()[1]); d != "" {
 		t.Error(d)
 	}
 }
@@ -153,18 +104,18 @@ func TestAttempts(t *testing.T) {
 		{"refusal", []func(http.ResponseWriter){raw(`{"choices":[{"message":{"content":null,"refusal":"I will not"}}]}`)}, 1, nil, "the model refuses: I will not"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
+			s := modeltest.Recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
 				if n <= len(tt.replies) {
 					tt.replies[n-1](w)
 					return
 				}
-				says(w, "fine")
+				modeltest.Says(w, "fine")
 			})
 			m, pauses := unpaused(s, Endpoint{})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			a, err := m.Complete(ctx, question(sdk.ModelRequest{}))
-			if got := len(s.requests()); got != tt.asked {
+			if got := len(s.Requests()); got != tt.asked {
 				t.Errorf("asked %d times, want %d", got, tt.asked)
 			}
 			if !slices.Equal(*pauses, tt.pauses) {
@@ -184,7 +135,7 @@ func TestAttempts(t *testing.T) {
 }
 
 func TestNoServer(t *testing.T) {
-	s := recorded(t, nil)
+	s := modeltest.Recorded(t, nil)
 	m, pauses := unpaused(s, Endpoint{})
 	s.Close()
 	_, err := m.Complete(t.Context(), question(sdk.ModelRequest{}))
@@ -195,12 +146,12 @@ func TestNoServer(t *testing.T) {
 
 func TestAnAttemptEnds(t *testing.T) {
 	over := make(chan struct{})
-	s := recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
+	s := modeltest.Recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
 		if n == 1 {
 			<-over // later than any limit: the client has gone
 			return
 		}
-		says(w, "fine")
+		modeltest.Says(w, "fine")
 	})
 	defer close(over)
 	m, pauses := unpaused(s, Endpoint{Timeout: 50 * time.Millisecond})
@@ -218,14 +169,14 @@ func TestGivingUpEndsAnAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	over := make(chan struct{})
-	s := recorded(t, func(int, http.ResponseWriter, map[string]any) {
+	s := modeltest.Recorded(t, func(int, http.ResponseWriter, map[string]any) {
 		cancel(why)
 		<-over
 	})
 	defer close(over)
 	m, _ := unpaused(s, Endpoint{})
-	if _, err := m.Complete(ctx, question(sdk.ModelRequest{})); !errors.Is(err, why) || len(s.requests()) != 1 {
-		t.Errorf("%v after %d requests", err, len(s.requests()))
+	if _, err := m.Complete(ctx, question(sdk.ModelRequest{})); !errors.Is(err, why) || len(s.Requests()) != 1 {
+		t.Errorf("%v after %d requests", err, len(s.Requests()))
 	}
 }
 
@@ -234,7 +185,7 @@ func TestPlaces(t *testing.T) {
 	var mu sync.Mutex
 	under, most := 0, 0
 	full, free := make(chan struct{}), make(chan struct{})
-	s := recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
+	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
 		mu.Lock()
 		under++
 		if most = max(most, under); under == places && most == places {
@@ -249,7 +200,7 @@ func TestPlaces(t *testing.T) {
 		mu.Lock()
 		under--
 		mu.Unlock()
-		says(w, "fine")
+		modeltest.Says(w, "fine")
 	})
 	m, _ := unpaused(s, Endpoint{Concurrency: places})
 	var wg sync.WaitGroup
@@ -277,12 +228,12 @@ func TestPlaces(t *testing.T) {
 func TestServerWithoutSchemas(t *testing.T) {
 	for _, code := range []int{400, 422} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			s := recorded(t, func(_ int, w http.ResponseWriter, asked map[string]any) {
+			s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, asked map[string]any) {
 				if asked["response_format"] != nil {
 					http.Error(w, "unknown field", code)
 					return
 				}
-				says(w, "fine")
+				modeltest.Says(w, "fine")
 			})
 			m, pauses := unpaused(s, Endpoint{})
 			for range 2 {
@@ -290,7 +241,7 @@ func TestServerWithoutSchemas(t *testing.T) {
 					t.Fatal(a, err)
 				}
 			}
-			if n := len(s.requests()); n != 3 || len(*pauses) != 0 {
+			if n := len(s.Requests()); n != 3 || len(*pauses) != 0 {
 				t.Errorf("asked %d times with pauses %v, want 3: the server's way is remembered", n, *pauses)
 			}
 		})
@@ -300,12 +251,12 @@ func TestServerWithoutSchemas(t *testing.T) {
 // A question that is refused with and without its schema says nothing about schemas.
 func TestRefusalOfAQuestionIsNotOneOfSchemas(t *testing.T) {
 	long := true
-	s := recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
+	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
 		if long {
 			http.Error(w, "too many tokens", 400)
 			return
 		}
-		says(w, "{}")
+		modeltest.Says(w, "{}")
 	})
 	m, _ := unpaused(s, Endpoint{})
 	if _, err := m.Complete(t.Context(), question(sdk.ModelRequest{Schema: "{}"})); err == nil || !strings.Contains(err.Error(), "too many tokens") {
@@ -315,16 +266,16 @@ func TestRefusalOfAQuestionIsNotOneOfSchemas(t *testing.T) {
 	if _, err := m.Complete(t.Context(), question(sdk.ModelRequest{Schema: "{}"})); err != nil {
 		t.Error(err)
 	}
-	if got := s.requests(); len(got) != 3 || got[2]["response_format"] == nil {
+	if got := s.Requests(); len(got) != 3 || got[2]["response_format"] == nil {
 		t.Errorf("%v", got)
 	}
 }
 
 func TestQuestionThatCannotBeSent(t *testing.T) {
-	s := recorded(t, nil)
+	s := modeltest.Recorded(t, nil)
 	m, _ := unpaused(s, Endpoint{})
 	for _, r := range []sdk.ModelRequest{{Schema: "{"}, {Temperature: nan()}} {
-		if _, err := m.Complete(t.Context(), question(r)); diag.KindOf(err) != diag.KindPlugin || len(s.requests()) != 0 {
+		if _, err := m.Complete(t.Context(), question(r)); diag.KindOf(err) != diag.KindPlugin || len(s.Requests()) != 0 {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
