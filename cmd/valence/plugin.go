@@ -25,7 +25,7 @@ func newPluginCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
-	cmd.AddCommand(newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginSwapCommand(a))
+	cmd.AddCommand(newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginExamineCommand(a), newPluginSwapCommand(a))
 	return cmd
 }
 
@@ -84,10 +84,14 @@ func short(digest string) string {
 	return digest
 }
 
-// pluginFolders are the folders below the arguments that hold a plugin.toml.
+// pluginFolders are the folders below the arguments that hold a plugin.toml. Without
+// arguments that is the working folder, if it is a plugin, or what lies in plugins.
 func pluginFolders(args []string) ([]string, error) {
 	if len(args) == 0 {
 		args = []string{"plugins"}
+		if _, err := os.Stat(registry.ManifestFile); err == nil {
+			args = []string{"."}
+		}
 	}
 	var out []string
 	for _, root := range args {
