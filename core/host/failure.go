@@ -49,17 +49,26 @@ func (f *failed) Error() string {
 	default:
 		b.WriteString(f.Failure.Error())
 	}
-	if f.Printed == "" {
-		return b.String()
+	for _, l := range shown(f.Printed) {
+		b.WriteString("\n" + l)
 	}
-	lines := strings.Split(strings.TrimRight(f.Printed, "\n"), "\n")
+	return b.String()
+}
+
+// shown gives the lines that a plugin printed as an error has them, those in the
+// middle left out.
+func shown(printed string) []string {
+	if printed == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
 	if n := len(lines); n > 2*shownLines {
 		lines = slices.Concat(lines[:shownLines], []string{"…"}, lines[n-shownLines:])
 	}
-	for _, l := range lines {
-		b.WriteString("\n  | " + l)
+	for i := range lines {
+		lines[i] = "  | " + lines[i]
 	}
-	return b.String()
+	return lines
 }
 
 func (f *failed) Unwrap() []error {

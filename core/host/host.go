@@ -101,10 +101,7 @@ func Load(ctx context.Context, m *registry.Module, o Options) (*Plugin, error) {
 		if ctx.Err() != nil {
 			return nil, diag.Wrap(diag.KindInterrupted, "load plugin", m.Ref, context.Cause(ctx))
 		}
-		return nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P013",
-			Summary: fmt.Sprintf("plugin %q is not a skill module: %v", m.Manifest.Name, err),
-			Hint:    fmt.Sprintf("build it for ABI skill_v%d", wire.ABI),
-			Detail:  []string{"loaded from " + m.Ref}}
+		return nil, unstartable(m, err)
 	}
 	p := &Plugin{module: module, source: *m, granted: m.Manifest.Capabilities, timeout: o.Timeout, log: o.Log}
 	p.source.Wasm = nil

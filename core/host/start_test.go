@@ -1,0 +1,42 @@
+package host
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/registry"
+)
+
+// TestPythonThatDoesNotStart needs Python without the SDK, which -S makes of any.
+func TestPythonThatDoesNotStart(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 in PATH: install Python 3.9 or newer")
+	}
+	for _, c := range []struct{ name, script, code, words string }{
+		{"no SDK", "import valence", "P011", `plugin "p" needs the Python SDK, which ` + python + " has not got"},
+		{"half an SDK", "raise ModuleNotFoundError(\"No module named 'grpc'\")", "P011", "pip install sdk/python of Valence's sources"},
+		{"no other module", "import no_such_module", "P011", `needs the module "no_such_module"`},
+		{"syntax", "def (", "P013", "  | SyntaxError: invalid syntax"},
+		{"bug", "print('hello', flush=True)\n1 / 0", "P013", `plugin "p" does not start: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script := filepath.Join(t.TempDir(), "skill.py")
+			if err := os.WriteFile(script, []byte(c.script), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Load(t.Context(), &registry.Module{
+				Manifest:  registry.Manifest{Name: "p", Language: registry.Python},
+				Transport: registry.Process, Command: []string{python, "-S", "-I", script}, Ref: "p",
+			}, Options{})
+			wants(t, err, diag.KindPlugin, c.code, c.words, "loaded from p")
+			if strings.Contains(err.Error(), "not a skill module") {
+				t.Error(err)
+			}
+		})
+	}
+}
