@@ -38,7 +38,7 @@ func (e examined) table(w io.Writer, p palette) {
 		}
 		colour := map[sdktest.Status]string{sdktest.OK: p.green, sdktest.Skipped: p.yellow, sdktest.Failed: p.red}
 		for _, c := range r.Checks {
-			fmt.Fprintf(w, "%s  %-*s  %s\n", p.in(colour[c.Status], fmt.Sprintf("%-4s", c.Status)), width, c.Check, oneLine(c.String()))
+			fmt.Fprintf(w, "%s  %-*s  %s\n", p.in(colour[c.Status], fmt.Sprintf("%-4s", c.Status)), width, c.Check, inOneLine(c.String()))
 			e.more(w, c)
 		}
 	}
@@ -56,8 +56,8 @@ func (e examined) more(w io.Writer, c sdktest.Finding) {
 	}
 }
 
-// oneLine keeps what an agent or a program wrote from breaking a table.
-func oneLine(s string) string {
+// inOneLine keeps what an agent or a program wrote from breaking a table.
+func inOneLine(s string) string {
 	const limit = 300
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
