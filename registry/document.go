@@ -72,7 +72,9 @@ func (d *document) add(code, summary string, at diag.Source, hint string, detail
 func (d *document) unknown(path []string, at diag.Source) {
 	table, key := path[:len(path)-1], path[len(path)-1]
 	name := d.file[strings.LastIndexByte(d.file, '/')+1:]
-	if len(table) > 0 {
+	if n := len(table); n > 0 && table[n-1] != "" && strings.Trim(table[n-1], "0123456789") == "" { // one of several
+		name = "[[" + strings.Join(table[:n-1], ".") + "]]"
+	} else if n > 0 {
 		name = "[" + strings.Join(table, ".") + "]"
 	}
 	accepted := d.accepts(table)
@@ -162,16 +164,18 @@ func (d *document) value(p *unstable.Parser, e *unstable.Node, table []string) {
 	}
 	v := e.Value()
 	at := []diag.Source{place(v)}
-	switch v.Kind {
-	case unstable.Array:
-		for c := v.Children(); c.Next(); {
-			at = append(at, place(c.Node()))
-		}
-	case unstable.InlineTable:
-		for c := v.Children(); c.Next(); {
+	within := func(n *unstable.Node, path []string) {
+		for c := n.Children(); n.Kind == unstable.InlineTable && c.Next(); {
 			d.value(p, c.Node(), path)
 		}
 	}
+	if v.Kind == unstable.Array {
+		for c := v.Children(); c.Next(); {
+			within(c.Node(), append(slices.Clone(path), fmt.Sprint(len(at)-1)))
+			at = append(at, place(c.Node()))
+		}
+	}
+	within(v, path)
 	d.places[strings.Join(path, ".")] = at
 }
 

@@ -89,14 +89,12 @@ func (f *folder) built(ctx context.Context, c compiler, transport string, o Opti
 	switch {
 	case err == nil:
 		return code, nil // somebody else built it meanwhile
-	case errors.Is(err, errChanged) && o.Log != nil:
-		o.Log.Warn("a built plugin in the cache has changed; building it again", "plugin", f.manifest.Name, "from", f.ref)
-	case !errors.Is(err, errChanged) && !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, errChanged):
+		o.log().Warn("a built plugin in the cache has changed; building it again", "plugin", f.manifest.Name, "from", f.ref)
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	if o.Log != nil {
-		o.Log.Info("building plugin", "plugin", f.manifest.Name, "version", f.manifest.Version, "from", f.ref)
-	}
+	o.log().Info("building plugin", "plugin", f.manifest.Name, "version", f.manifest.Version, "from", f.ref)
 	tmp := filepath.Join(string(cache), "tmp", key)
 	// What a killed builder of this key left is in the way.
 	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {

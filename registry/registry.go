@@ -1,19 +1,27 @@
-// Package registry finds plugins: it turns what a run's TOML calls a plugin into a
-// WASM module with its manifest and its digest. It reads, builds and caches, and
-// never executes a plugin.
+// Package registry finds plugins: it turns what a run's TOML calls a plugin into
+// something that a host can run, with its manifest and its digest. It reads, builds,
+// fetches, checks and caches, and never executes a plugin.
 //
-// A plugin is a folder with plugin.toml and Go sources, built on demand and cached
-// by content, or a .wasm file that carries its manifest or has plugin.toml beside it.
+// A plugin is a folder with plugin.toml and sources, built on demand and cached by
+// content; a .wasm file that carries its manifest or has plugin.toml beside it; or a
+// module in an OCI registry, called name@version or oci://host/repository:tag. A lock
+// file pins references to digests, and signatures say whose modules they are.
 //
 // # Diagnostics
 //
-//	P001  no plugin at that place           P007  lacks a role that the run needs (host)
-//	P002  plugin.toml is not TOML           P008  is not what its manifest says (host)
-//	P003  unknown key                       P009  capability not granted (host)
-//	P004  value of the wrong type           P010  does not compile
-//	P005  key missing                       P011  no Go tool chain
-//	P006  value not allowed                 P012  no remote registry in this build
-//	                                        P013  not a skill module, or another ABI
+//	P001  no plugin at that place           P014  cannot have that transport
+//	P002  not TOML                          P015  setting that the plugin does not take
+//	P003  unknown key                       P016  not pinned, with --locked
+//	P004  value of the wrong type           P017  another digest than the pinned one
+//	P005  key missing                       P018  not signed
+//	P006  value not allowed                 P019  signed by nobody who is trusted
+//	P007  lacks a role (host)               P020  signature does not hold
+//	P008  not as its manifest says (host)   P021  changed in the cache or the registry
+//	P009  capability not granted (host)     P022  not a plugin, or another plugin
+//	P010  does not compile                  P023  key cannot be read
+//	P011  no tool chain                     P024  the registry wants other credentials
+//	P012  not in a registry, or no answer   P025  another plugin is there already
+//	P013  not a skill module, or another ABI
 package registry
 
 import (
@@ -25,10 +33,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/registry/oci"
 )
 
 // Options says where to look and where to keep. The zero Options is usable.
@@ -43,8 +51,28 @@ type Options struct {
 	// Transport is how the plugin is to be run, WASM or Process; "" is as its
 	// manifest says.
 	Transport string
-	// Log hears of builds, which take seconds; nil is silent.
+	// Repository is where name@version is looked up: an OCI repository prefix such
+	// as ghcr.io/acme/skills. "" refuses such names.
+	Repository string
+	// Lock is the file with the pins, which hold where there are any; "" means none.
+	Lock string
+	// Locked refuses what Lock does not pin.
+	Locked bool
+	// Trust lists whose signatures count. With anybody in it, a module from a
+	// registry must be signed by one of them.
+	Trust []Signer
+	// Log hears of what takes seconds, builds and downloads, and of what a person
+	// may want to know; nil is silent.
 	Log *slog.Logger
+
+	client oci.Client
+}
+
+func (o Options) log() *slog.Logger {
+	if o.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Log
 }
 
 // DefaultCache is where modules are kept when Options name no place:
@@ -61,13 +89,16 @@ func DefaultCache() string {
 // Module is a resolved plugin.
 type Module struct {
 	Manifest  Manifest
-	Transport string   // WASM or Process
-	Wasm      []byte   // the module, for WASM
-	Command   []string // program, absolute, and arguments, for Process
-	Digest    string   // "sha256:" and the hexadecimal digest of the module, of the program, or of a script's folder
-	Ref       string   // as it was asked for
-	Path      string   // the .wasm file that Wasm was read from, or the program
-	Signer    string   // whose signature holds, by the trust list; "" for none
+	Transport string      // WASM or Process
+	Wasm      []byte      // the module, for WASM
+	Command   []string    // program, absolute, and arguments, for Process
+	Digest    string      // "sha256:" and the hexadecimal digest of the module, of the program, or of a script's folder
+	Ref       string      // as it was asked for
+	Path      string      // the .wasm file that Wasm was read from, or the program
+	Signer    string      // whose signature holds, by the trust list; "" for none
+	Keys      []PublicKey // whose signatures hold, trusted or not
+
+	pinned string // what a lock file calls it
 }
 
 // Digest names b by its content.
@@ -76,47 +107,62 @@ func Digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(d[:])
 }
 
-// remote is how name@version and OCI references look.
-var remote = regexp.MustCompile(`^(oci://.+|[a-z0-9][a-z0-9._/:-]*@[A-Za-z0-9.:+_-]+)$`)
-
-// Resolve gives the plugin that ref names: a folder or a .wasm file. A folder is
-// compiled if the cache does not hold the module of exactly these sources, which
-// takes seconds; else it takes some tens of milliseconds. Concurrent calls, also
-// of several processes, build once. Errors are diagnostics of kind plugin.
+// Resolve gives the plugin that ref names: a folder, a .wasm file, name@version, or
+// oci://host/repository:tag. A folder is compiled if the cache does not hold what
+// exactly these sources become, which takes seconds; else it takes some tens of
+// milliseconds. What is in a registry is fetched, unless it is in the cache and
+// pinned or named by a digest; a registry that does not answer leaves what the cache
+// has. Concurrent calls, also of several processes, build once. Errors are
+// diagnostics of kind plugin.
 func Resolve(ctx context.Context, ref string, o Options) (*Module, error) {
-	path := ref
-	if o.Dir != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(o.Dir, path)
-	}
-	info, err := os.Stat(path)
+	m, err := find(ctx, ref, o)
 	switch {
-	case err != nil && remote.MatchString(ref):
-		return nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P012",
-			Summary: "plugin " + quote(ref) + " is in a remote registry, which this build cannot reach",
-			Hint:    "fetch it, and name its folder or its .wasm file"}
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P001",
-			Summary: "no plugin at " + quote(ref),
-			Hint:    "a plugin is a folder with plugin.toml, or a .wasm file",
-			Detail:  absolute(path, ref)}
-	case err != nil:
-		return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
-	}
-	var m *Module
-	if info.IsDir() {
-		m, err = fromFolder(ctx, path, ref, o)
-	} else {
-		m, err = fromFile(path, ref, o)
-	}
-	switch {
+	case err == nil:
+		m.Ref = ref
+		return m, nil
 	case ctx.Err() != nil:
 		return nil, diag.Wrap(diag.KindInterrupted, "resolve plugin", ref, context.Cause(ctx))
 	case diag.KindOf(err) != diag.KindUnknown:
 		return nil, err // a diagnostic says it all
-	case err != nil:
-		return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
 	}
-	m.Ref = ref
+	return nil, diag.Wrap(diag.KindPlugin, "resolve plugin", ref, err)
+}
+
+func find(ctx context.Context, ref string, o Options) (m *Module, err error) {
+	r, err := understand(ref, o)
+	if err != nil {
+		return nil, err
+	}
+	var pins Pins
+	if o.Lock != "" {
+		if pins, err = ReadPins(o.Lock); err != nil {
+			return nil, err
+		}
+	}
+	if r.path == "" {
+		pin, ok := pins.Find(r.pinned(), WASM)
+		switch {
+		case ok:
+			m, err = fromRegistry(ctx, r, &pin, o)
+		case o.Locked:
+			return nil, unpinned(ref, o.Lock)
+		default:
+			m, err = fromRegistry(ctx, r, nil, o)
+		}
+	} else if r.folder {
+		m, err = fromFolder(ctx, r.path, ref, o)
+	} else {
+		m, err = fromFile(r.path, ref, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.pinned = r.pinned()
+	if pin, ok := pins.Find(m.pinned, m.Transport); ok {
+		return m, pin.holds(ref, m.Digest)
+	} else if o.Locked {
+		return nil, unpinned(ref, o.Lock)
+	}
 	return m, nil
 }
 
@@ -129,9 +175,7 @@ func fromFile(path, ref string, o Options) (*Module, error) {
 	}
 	text, found, err := Section(code, ManifestSection)
 	if err != nil {
-		return nil, &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P013",
-			Summary: quote(ref) + " is not a WASM module: " + err.Error(),
-			Hint:    "name a folder with plugin.toml, or a .wasm file"}
+		return nil, notAModule(ref, err)
 	}
 	name := ref + " (its section " + ManifestSection + ")"
 	if !found {

@@ -300,9 +300,11 @@ func TestResolveRefuses(t *testing.T) {
 	}{
 		{"nothing there", "plugins/none", []string{"P001", `no plugin at "plugins/none"`}},
 		{"a folder without manifest", empty, []string{"P001", "it has no plugin.toml"}},
-		{"name and version", "localization@0.3.1", []string{"P012", "remote registry", "localization@0.3.1"}},
-		{"OCI reference", "ghcr.io/acme/review@sha256:0123abcd", []string{"P012"}},
-		{"OCI scheme", "oci://ghcr.io/acme/review:1", []string{"P012"}},
+		{"name and version", "localization@0.3.1", []string{"P012", `plugin "localization@0.3.1" is looked up in a registry, and the run names none`, "[registry] repository"}},
+		{"OCI reference without scheme", "ghcr.io/acme/review@" + Digest(nil), []string{"P001", `did you mean "oci://ghcr.io/acme/review@sha256:`}},
+		{"half a version", "localization@1", []string{"P001", "a version like 0.1.0"}},
+		{"no tag", "oci://ghcr.io/acme/review", []string{"P001", "is no reference to a registry", "like oci://host/repository:tag"}},
+		{"no host", "oci://acme/review:1", []string{"P001", "is no reference to a registry"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Resolve(t.Context(), c.ref, Options{})

@@ -92,7 +92,7 @@ func forbidden(from, to string) string {
 			return "a plugin sees the sdk only"
 		}
 	case under(from, "registry"):
-		if !under(to, "sdk") && to != "core/diag" {
+		if !under(to, "sdk") && to != "core/diag" && !under(to, "registry") {
 			return "the registry never executes anything"
 		}
 	case under(to, "cmd"):

@@ -69,6 +69,7 @@ type Found struct {
 	Module string            // digest of the module
 	Size   int64             // of the module, in bytes
 	Notes  map[string]string // annotations
+	Raw    []byte            // the artifact's manifest, which Digest names
 
 	client  Client
 	address string
@@ -116,18 +117,25 @@ func (c Client) Find(ctx context.Context, address string) (*Found, error) {
 	if err != nil {
 		return nil, failure(ctx, "find", address, err)
 	}
-	if d, ok := ref.(name.Digest); ok && digest(got.Manifest) != d.DigestStr() {
-		return nil, &Error{"find", address, Changed, fmt.Errorf("the registry answered with %s", digest(got.Manifest))}
-	}
-	m, err := decode(got.Manifest)
+	f, err := Open(got.Manifest)
 	if err != nil {
 		return nil, &Error{"find", address, Foreign, err}
 	}
-	return &Found{Digest: digest(got.Manifest), Module: m.Layers[0].Digest, Size: m.Layers[0].Size, Notes: m.Annotations,
-		client: c, address: address, ref: ref}, nil
+	f.client, f.address, f.ref = c, address, ref
+	return f, nil
+}
+
+// Open reads what was found before, from its Raw. It can say everything, and fetch nothing.
+func Open(raw []byte) (*Found, error) {
+	m, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &Found{Digest: digest(raw), Module: m.Layers[0].Digest, Size: m.Layers[0].Size, Notes: m.Annotations, Raw: raw}, nil
 }
 
 // Fetch gives the module, whose bytes have the digest and the size that were found.
+// It is for what [Client.Find] gave.
 func (f *Found) Fetch(ctx context.Context) ([]byte, error) {
 	layer, err := remote.Layer(f.ref.Context().Digest(f.Module), f.client.options(ctx)...)
 	if err != nil {
@@ -139,13 +147,10 @@ func (f *Found) Fetch(ctx context.Context) ([]byte, error) {
 	}
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, f.Size+1))
-	var broken net.Error
-	switch {
-	case digest(b) == f.Module:
+	if digest(b) == f.Module {
 		return b, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case errors.As(err, &broken), errors.Is(err, io.ErrUnexpectedEOF):
+	}
+	if err != nil {
 		return nil, failure(ctx, "fetch", f.address, err)
 	}
 	return nil, &Error{"fetch", f.address, Changed, fmt.Errorf("the registry sent %d bytes that are not those of %s", len(b), f.Module)}
@@ -199,7 +204,12 @@ func failure(ctx context.Context, op, address string, err error) error {
 	}
 	e := &Error{op, address, Unreachable, err}
 	var answered *transport.Error
+	var broken net.Error
 	if !errors.As(err, &answered) {
+		// What is no failure of the network is the library's word on a digest.
+		if !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Reason = Changed
+		}
 		return e
 	}
 	switch code := answered.StatusCode; {
