@@ -25,7 +25,7 @@ func newPluginCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
-	cmd.AddCommand(newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginExamineCommand(a), newPluginSwapCommand(a))
+	cmd.AddCommand(newPluginNewCommand(a), newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginExamineCommand(a), newPluginSwapCommand(a))
 	return cmd
 }
 
