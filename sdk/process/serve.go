@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +32,14 @@ type Handler func(ctx context.Context, ask Ask, method uint32, in []byte) ([]byt
 // Wanted tells whether a host has started this program.
 func Wanted() bool { return os.Getenv(CookieKey) == CookieValue }
 
+// maxStack holds the stack of a goroutine, in bytes, so that recursion without end
+// is told from a lack of memory.
+const maxStack = 64 << 20
+
 // Serve answers the host's calls by h until the host asks for an orderly end. The
 // program exits when the host has died.
 func Serve(h Handler) {
+	debug.SetMaxStack(maxStack)
 	holdOn(os.Getenv(Lifeline))
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: Handshake(),
