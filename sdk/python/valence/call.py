@@ -59,7 +59,7 @@ def _offers(skill: Skill, role: Role) -> bool:
 def _serve(skill: Skill, ask: Ask, method: str, request: bytes) -> bytes:
     if method == "Describe":
         _read(request, wire.DescribeRequest)
-        return proto.marshal(describe(skill))
+        return _written("answer", describe(skill))
     role = ROLES[method]
     if not _offers(skill, role):
         raise Error(f"plugin {skill.name} does not offer the role {role.name}")
@@ -68,7 +68,14 @@ def _serve(skill: Skill, ask: Ask, method: str, request: bytes) -> bytes:
         raise Error("the plugin returned neither an answer nor an error")
     if not isinstance(answer, role.answer):
         raise Error(f"{role.name} returned {type(answer).__name__}, want {role.answer.__name__}")
-    return proto.marshal(answer)
+    return _written("answer", answer)
+
+
+def _written(what: str, message: Any) -> bytes:
+    b = proto.marshal(message)
+    if len(b) > wire.MAX_MESSAGE:
+        raise Error(f"{what} of {len(b)} bytes, {wire.MAX_MESSAGE} is the most")
+    return b
 
 
 def _read(b: bytes, message: Type[M]) -> M:
@@ -85,16 +92,16 @@ class _Services(Host):
         self._ask = ask
 
     def run(self, request: wire.RunRequest) -> wire.RunResponse:
-        return _read(self._ask("Run", proto.marshal(request)), wire.RunResponse)
+        return _read(self._ask("Run", _written("request", request)), wire.RunResponse)
 
     def model(self, request: wire.ModelRequest) -> wire.ModelResponse:
-        return _read(self._ask("Model", proto.marshal(request)), wire.ModelResponse)
+        return _read(self._ask("Model", _written("request", request)), wire.ModelResponse)
 
     def ask(self, request: wire.JudgeRequest) -> wire.JudgeResponse:
-        return _read(self._ask("Ask", proto.marshal(request)), wire.JudgeResponse)
+        return _read(self._ask("Ask", _written("request", request)), wire.JudgeResponse)
 
     def log(self, level: str, text: str) -> None:
         try:
-            self._ask("Log", proto.marshal(wire.LogLine(level=level, text=text)))
+            self._ask("Log", _written("request", wire.LogLine(level=level, text=text)))
         except Error:
             pass
