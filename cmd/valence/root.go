@@ -39,6 +39,7 @@ var verbs = []func(*app) *cobra.Command{
 	newSFTCommand,
 	newEvalCommand,
 	newRolloutCommand,
+	newRejudgeCommand,
 	newReportCommand,
 	newPluginCommand,
 	newConfigCommand,
