@@ -30,7 +30,7 @@ func unstartable(m *registry.Module, err error) error {
 	if lacks := absent.FindStringSubmatch(f.Printed); lacks != nil && m.Manifest.Language == registry.Python {
 		what, how := fmt.Sprintf("the module %q", lacks[1]), "its package"
 		if parts[lacks[1]] {
-			what, how = "the Python SDK", "sdk/python of Valence's sources"
+			what, how = "the Python SDK", "CHECKOUT/sdk/python (CHECKOUT: Valence's sources)"
 		}
 		return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P011",
 			Summary: fmt.Sprintf("plugin %q needs %s, which %s has not got", name, what, m.Command[0]),

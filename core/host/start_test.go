@@ -19,7 +19,7 @@ func TestPythonThatDoesNotStart(t *testing.T) {
 	}
 	for _, c := range []struct{ name, script, code, words string }{
 		{"no SDK", "import valence", "P011", `plugin "p" needs the Python SDK, which ` + python + " has not got"},
-		{"half an SDK", "raise ModuleNotFoundError(\"No module named 'grpc'\")", "P011", "pip install sdk/python of Valence's sources"},
+		{"half an SDK", "raise ModuleNotFoundError(\"No module named 'grpc'\")", "P011", " -m pip install CHECKOUT/sdk/python"},
 		{"no other module", "import no_such_module", "P011", `needs the module "no_such_module"`},
 		{"syntax", "def (", "P013", "  | SyntaxError: invalid syntax"},
 		{"bug", "print('hello', flush=True)\n1 / 0", "P013", `plugin "p" does not start: `},
