@@ -165,10 +165,10 @@ func (d *decoder) plugin(path, ref string) {
 		if n := d.nodes[path]; n != nil && n.kind == kindString {
 			d.report(n.val, "C023", path+" is empty", "name a folder, a .wasm file or name@version")
 		}
-	case strings.Contains(ref, "@"):
+	case strings.Contains(ref, "@"), strings.HasPrefix(ref, "oci://"):
 	default:
 		if _, err := os.Stat(ref); err != nil {
-			d.report(d.valueOf(path), "C023", fmt.Sprintf("there is no plugin at %q", ref), cause(err), "want a folder with plugin.toml, a .wasm file, or a registry reference name@version; paths start at the current directory")
+			d.report(d.valueOf(path), "C023", fmt.Sprintf("there is no plugin at %q", ref), cause(err), "want a folder with plugin.toml, a .wasm file, name@version, or oci://host/repository:tag; paths start at the current directory")
 		}
 	}
 }

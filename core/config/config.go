@@ -178,7 +178,7 @@ type Model struct {
 // Registry is [registry].
 type Registry struct {
 	Repository string `toml:"repository" optional:"true" doc:"Where name@version is looked up: an OCI repository prefix such as ghcr.io/acme/skills, to which /name:version is added."`
-	Lock       string `toml:"lock" default:"plugins.lock" doc:"File with the pinned digests, beside the run's TOML unless absolute. It is written by plugin add; --locked refuses what it does not pin."`
+	Lock       string `toml:"lock" default:"plugins.lock" doc:"File with the pinned digests, which hold where there are any. Like the plugins' folders, it is looked up from the current directory. Written by plugin add; --locked refuses what it does not pin."`
 }
 
 // Trust is one [trust.<name>].
@@ -223,7 +223,7 @@ func (s Source) Serves(skill string) bool {
 // Skill is one [skills.<name>].
 type Skill struct {
 	Name        string            `toml:"-" name:"true"`
-	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, name@version in the registry, or oci://host/repository:tag."`
 	Weight      float64           `toml:"weight" default:"1.0" min:"0" doc:"Share of the training tasks, relative to the other skills. 0: the skill is measured and not trained on."`
 	Transport   string            `toml:"transport" optional:"true" enum:"wasm|process" doc:"How the plugin runs: sandboxed in this program, or as a process of its own; unset: as its manifest says. A process is not sandboxed."`
 	Judge       string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
@@ -236,7 +236,7 @@ type Skill struct {
 // Suite is one [suites.<name>].
 type Suite struct {
 	Name        string            `toml:"-" name:"true"`
-	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, or a registry reference name@version."`
+	Plugin      string            `toml:"plugin" required:"true" doc:"Folder or .wasm file of the plugin, name@version in the registry, or oci://host/repository:tag."`
 	Transport   string            `toml:"transport" optional:"true" enum:"wasm|process" doc:"How the plugin runs: sandboxed in this program, or as a process of its own; unset: as its manifest says. A process is not sandboxed."`
 	Judge       string            `toml:"judge" optional:"true" doc:"Plugin of the judge that the evaluator may ask."`
 	JudgeConfig map[string]string `toml:"judge_config" optional:"true" doc:"The judge's own settings, handed over as text."`

@@ -121,7 +121,9 @@ func settle(p *host.Plugin, given map[string]string, key string, c *config.Confi
 
 // load finds and loads one plugin for b. nil grants are what its manifest declares.
 func (s *Setup) load(ctx context.Context, b *Binding, ref, transport string, grants []string) (*host.Plugin, error) {
-	m, err := registry.Resolve(ctx, ref, registry.Options{Cache: s.cache, Transport: transport, Log: s.log})
+	find := s.finding
+	find.Transport = transport
+	m, err := registry.Resolve(ctx, ref, find)
 	if err != nil {
 		return nil, err
 	}

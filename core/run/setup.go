@@ -25,12 +25,14 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
+	"github.com/valence-rl/valence/registry"
 )
 
 // Options are what the command line adds to a configuration.
 type Options struct {
 	Log      *slog.Logger
 	CacheDir string // of compiled plugins; "": the registry's default
+	Locked   bool   // refuse plugins that the lock file does not pin
 	Observe  func(Event)
 	// Unbuilt leaves the training tasks unbuilt: the cold start builds them as it
 	// goes, since it may need a few of many thousands.
@@ -47,7 +49,7 @@ type Setup struct {
 
 	log     *slog.Logger
 	observe func(Event)
-	cache   string // of the registry
+	finding registry.Options
 	plugins *pool
 	runner  scoring.Runner
 	model   scoring.Model  // nil: none is configured
@@ -65,13 +67,16 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
 	}
-	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe, cache: o.CacheDir, plugins: newPool()}
+	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe, plugins: newPool()}
 	s.cleanup = append(s.cleanup, s.plugins.close)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if s.finding, err = Registry(cfg, o); err != nil {
+		return s, err
+	}
 	limits := sandbox.Limits{
 		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
 		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
