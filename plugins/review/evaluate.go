@@ -11,7 +11,7 @@ import (
 
 // Evaluate gives 1 if and only if the judgment is the candidate's label.
 func (skill) Evaluate(_ context.Context, _ sdk.Host, r *sdk.EvaluateRequest) (*sdk.Verdict, error) {
-	if _, err := grade.ReadOptions(r.Config); err != nil {
+	if _, err := read(r.Config); err != nil {
 		return nil, err
 	}
 	rec, err := grade.Reveal(&r.Task)

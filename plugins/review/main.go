@@ -26,21 +26,47 @@ func main() { sdk.Main() }
 
 func (skill) Describe() (name, version string) { return "review", "0.1.0" }
 
-// Build makes a task of one candidate of the record. Seed and record decide the
-// label that is wanted, each with probability one half, so that the labels are
-// balanced over records; a record without a candidate of that label gives no task.
-func (skill) Build(_ context.Context, _ sdk.Host, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
-	if _, err := grade.ReadOptions(r.Config); err != nil {
+// optFrom is the skill's own key of the run's TOML: record (default), model, both.
+const optFrom = "candidates_from"
+
+func read(config []sdk.Pair) (from string, err error) {
+	opts, err := grade.ReadOptions(config, optFrom)
+	if err != nil {
+		return "", err
+	}
+	return opts.Word(optFrom, "record", "record", "model", "both")
+}
+
+// Build makes a task of one candidate: the record's, or the model's as the record's
+// tests label them. Seed and record decide the label that is wanted, each with
+// probability one half, so that the labels are balanced over records; a record
+// without a candidate of that label gives no task.
+func (skill) Build(ctx context.Context, h sdk.Host, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
+	from, err := read(r.Config)
+	if err != nil {
 		return nil, err
 	}
 	rec := &r.Record
 	if rec.Problem == "" {
 		return grade.Skip("the record has no problem statement"), nil
 	}
+	var all []sdk.Candidate
+	if from != "model" {
+		all = rec.Candidates
+	}
+	if from != "record" {
+		more, why, err := proposed(ctx, h, r)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all[:len(all):len(all)], more...); len(all) == 0 {
+			return grade.Skip("no candidate: %s", why), nil
+		}
+	}
 	correct := grade.Hash(r.Seed, "label", rec.ID)&1 == 1
 	var of []*sdk.Candidate
-	for i := range rec.Candidates {
-		if c := &rec.Candidates[i]; c.Correct == correct && c.Patch != "" {
+	for i := range all {
+		if c := &all[i]; c.Correct == correct && c.Patch != "" {
 			of = append(of, c)
 		}
 	}

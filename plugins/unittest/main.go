@@ -14,8 +14,9 @@ import (
 
 // The skill's own keys of the run's TOML.
 const (
-	optPartial = "partial" // score the share of mutants caught; default false: all or nothing
-	optMutants = "mutants" // the most mutants of a task, 1 to 16; default 16
+	optPartial = "partial"      // score the share of mutants caught; default false: all or nothing
+	optMutants = "mutants"      // the most mutants of a task, 1 to 16; default 16
+	optFrom    = "mutants_from" // record (default), model, both
 )
 
 const maxMutants = 16
@@ -37,29 +38,34 @@ func (skill) Describe() (name, version string) { return "unittest", "0.1.0" }
 type options struct {
 	partial bool
 	mutants int
+	from    string
 }
 
 func read(config []sdk.Pair) (o options, err error) {
-	opts, err := grade.ReadOptions(config, optPartial, optMutants)
+	opts, err := grade.ReadOptions(config, optPartial, optMutants, optFrom)
 	if err != nil {
 		return o, err
 	}
 	if o.partial, err = opts.Bool(optPartial, false); err != nil {
 		return o, err
 	}
-	o.mutants, err = opts.Int(optMutants, maxMutants, 1, maxMutants)
+	if o.mutants, err = opts.Int(optMutants, maxMutants, 1, maxMutants); err != nil {
+		return o, err
+	}
+	o.from, err = opts.Word(optFrom, "record", "record", "model", "both")
 	return o, err
 }
 
 // Build makes a task of a record with a mutant; the workspace has the gold patch.
-func (skill) Build(_ context.Context, _ sdk.Host, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
+// The mutants are the record's, or the model's as far as the golden tests catch them.
+func (skill) Build(ctx context.Context, h sdk.Host, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
 	o, err := read(r.Config)
 	if err != nil {
 		return nil, err
 	}
 	rec := &r.Record
 	switch {
-	case len(rec.Mutants) == 0:
+	case len(rec.Mutants) == 0 && o.from == "record":
 		return grade.Skip("the record has no mutant"), nil
 	case len(rec.Targets) == 0:
 		return grade.Skip("the record names no function to test"), nil
@@ -70,9 +76,22 @@ func (skill) Build(_ context.Context, _ sdk.Host, r *sdk.BuildRequest) (*sdk.Bui
 	if rec.Patch != "" {
 		w.Patches = append(w.Patches[:len(w.Patches):len(w.Patches)], rec.Patch)
 	}
+	var all []sdk.Mutant
+	if o.from != "model" {
+		all = rec.Mutants
+	}
+	if o.from != "record" {
+		more, why, err := modelled(ctx, h, r, w, o.mutants)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all[:len(all):len(all)], more...); len(all) == 0 {
+			return grade.Skip("no mutant: %s", why), nil
+		}
+	}
 	var mutants []sdk.Mutant
-	for _, i := range grade.Order(len(rec.Mutants), r.Seed, rec.ID)[:min(len(rec.Mutants), o.mutants)] {
-		mutants = append(mutants, rec.Mutants[i])
+	for _, i := range grade.Order(len(all), r.Seed, rec.ID)[:min(len(all), o.mutants)] {
+		mutants = append(mutants, all[i])
 	}
 	separator := "\n"
 	if r.Template == "brief" {

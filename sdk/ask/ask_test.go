@@ -153,3 +153,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestReplace(t *testing.T) {
+	for _, tt := range []struct{ text, old, new, want, err string }{
+		{"a b c", "b", "x", "a x c", ""},
+		{"a b c", "b ", "", "a c", ""},
+		{"a b b", "b", "x", "", "there 2 times"},
+		{"a b c", "d", "x", "", "not there"},
+		{"a b c", "b", "b", "", "changes nothing"},
+		{"a b c", "", "x", "", "empty"},
+	} {
+		got, err := Replace(tt.text, tt.old, tt.new)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%+v: %q, %v", tt, got, err)
+		}
+	}
+}

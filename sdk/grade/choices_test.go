@@ -81,6 +81,18 @@ func TestOptions(t *testing.T) {
 	if n, err := o.Int("unset", 9, 1, 3); n != 9 || err != nil {
 		t.Errorf("unset: %v, %v", n, err)
 	}
+	if w, err := o.Word("bad", "", "never", "maybe"); w != "maybe" || err != nil {
+		t.Errorf("bad: %q, %v", w, err)
+	}
+	if w, err := o.Word("bad", ""); w != "maybe" || err != nil {
+		t.Errorf("any text: %q, %v", w, err)
+	}
+	if w, err := o.Word("unset", "never", "never", "maybe"); w != "never" || err != nil {
+		t.Errorf("unset: %q, %v", w, err)
+	}
+	if _, err := o.Word("bad", "never", "never", "always"); err == nil || !strings.Contains(err.Error(), `bad: "maybe" is none of never, always`) {
+		t.Errorf("error %v", err)
+	}
 	for _, bad := range []string{"bad", "n"} {
 		if _, err := o.Int(bad, 1, 1, 2); err == nil || !strings.Contains(err.Error(), "from 1 to 2") {
 			t.Errorf("%s: error %v", bad, err)

@@ -54,6 +54,19 @@ func (o Options) Int(key string, def, low, high int) (int, error) {
 	return n, nil
 }
 
+// Word reads one of the words allowed, or any text if none are named; def if the key
+// is not set.
+func (o Options) Word(key, def string, allowed ...string) (string, error) {
+	s, ok := o.text(key)
+	if !ok {
+		return def, nil
+	}
+	if len(allowed) > 0 && !slices.Contains(allowed, s) {
+		return "", fmt.Errorf("read options: %s: %q is none of %s", key, s, strings.Join(allowed, ", "))
+	}
+	return s, nil
+}
+
 func (o Options) text(key string) (string, bool) {
 	for i := len(o) - 1; i >= 0; i-- {
 		if o[i].Key == key {

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,11 +41,8 @@ func readSettings(config []sdk.Pair) (s settings, err error) {
 	if s.maxTokens, err = o.Int("max_tokens", 1024, 32, 100_000); err != nil {
 		return s, err
 	}
-	s.prompt = judge
-	if i := slices.IndexFunc(config, func(p sdk.Pair) bool { return p.Key == "prompt" && p.Value != "" }); i >= 0 {
-		s.prompt = config[i].Value
-	}
-	return s, nil
+	s.prompt, err = o.Word("prompt", judge)
+	return s, err
 }
 
 // messages puts the material into the template.
