@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -64,7 +65,11 @@ func (p *Plugin) do(ctx context.Context, c call, req, res wire.Message, check fu
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &overtime{timeout})
 	defer cancel()
 	g := gate{plugin: p, op: c.op, services: c.services}
-	out, err := p.module.Call(ctx, c.method, wire.Marshal(req), g.serve)
+	in, begun := wire.Marshal(req), time.Now()
+	out, err := p.module.Call(ctx, c.method, in, g.serve)
+	if c.method != wire.MethodDescribe && !errors.Is(ctx.Err(), context.Canceled) {
+		p.computed(g.own(time.Since(begun)))
+	}
 	if err != nil {
 		return p.fail(c, err)
 	}

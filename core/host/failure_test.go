@@ -62,7 +62,11 @@ func TestMisbehaviour(t *testing.T) {
 }
 
 func TestServiceErrorsKeepTheirKind(t *testing.T) {
-	p := wild(t)
+	t.Run("module", func(t *testing.T) { serviceErrors(t, wild(t)) })
+	t.Run("process", func(t *testing.T) { serviceErrors(t, wildProcess(t)) })
+}
+
+func serviceErrors(t *testing.T, p *Plugin) {
 	broken := diag.Errorf(diag.KindSandbox, "create sandbox", "s1", "no space left")
 	plain := errors.New("plain")
 	for _, c := range []struct {
@@ -133,7 +137,11 @@ func (l lapse) Err() error {
 }
 
 func TestDeadlineInAService(t *testing.T) {
-	p := wild(t)
+	t.Run("module", func(t *testing.T) { deadlineInService(t, wild(t)) })
+	t.Run("process", func(t *testing.T) { deadlineInService(t, wildProcess(t)) })
+}
+
+func deadlineInService(t *testing.T, p *Plugin) {
 	l := lapse{t.Context(), make(chan struct{})}
 	h := &services{run: func(ctx context.Context) (*sdk.RunResponse, error) {
 		close(l.over)
@@ -148,7 +156,11 @@ func TestDeadlineInAService(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	p := wild(t)
+	t.Run("module", func(t *testing.T) { interrupted(t, wild(t)) })
+	t.Run("process", func(t *testing.T) { interrupted(t, wildProcess(t)) })
+}
+
+func interrupted(t *testing.T, p *Plugin) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &services{run: func(ctx context.Context) (*sdk.RunResponse, error) {
 		cancel()
@@ -164,7 +176,11 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestLogIsBounded(t *testing.T) {
-	p := wild(t)
+	t.Run("module", func(t *testing.T) { boundedLog(t, wild(t)) })
+	t.Run("process", func(t *testing.T) { boundedLog(t, wildProcess(t)) })
+}
+
+func boundedLog(t *testing.T, p *Plugin) {
 	h := new(services)
 	if _, err := evaluate(t, p, h, "log"); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/sdk"
@@ -25,17 +27,39 @@ var kinds = map[uint32]diag.Kind{
 	wire.HostJudge: diag.KindJudge,
 }
 
-// gate is what one call reaches the services through. It lets pass what the plugin
-// declared and the run granted.
+// gate is what one call reaches the services through, from one goroutine or many.
+// It lets pass what the plugin declared and the run granted.
 type gate struct {
 	plugin   *Plugin
 	op       string
 	services Services // may be nil
-	lines    int      // logged so far
+
+	mu     sync.Mutex
+	lines  int           // logged so far
+	waited time.Duration // for services
 }
 
-// serve is the module's HostFunc. The error's text is what the guest gets to see.
+// serve is the transport's HostFunc. The error's text is what the plugin gets to see.
 func (g *gate) serve(ctx context.Context, method uint32, in []byte) ([]byte, error) {
+	defer func(since time.Time) { g.served(time.Since(since)) }(time.Now())
+	return g.pass(ctx, method, in)
+}
+
+func (g *gate) served(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waited += d
+}
+
+// own is what remains of a call's time without that of the services.
+func (g *gate) own(all time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(0, all-g.waited)
+}
+
+// pass refuses or relays one call to the host.
+func (g *gate) pass(ctx context.Context, method uint32, in []byte) ([]byte, error) {
 	name := wire.Capability(method)
 	if name == "" {
 		return nil, diag.Errorf(diag.KindPlugin, "call the host", "", "there is no method %d in skill_v%d", method, wire.ABI)
@@ -88,11 +112,14 @@ func (g *gate) log(ctx context.Context, in []byte) ([]byte, error) {
 	if err := wire.Unmarshal(in, &l); err != nil {
 		return nil, diag.Wrap(diag.KindPlugin, "call the host", "capability log", err)
 	}
+	g.mu.Lock()
 	g.lines++
+	n := g.lines
+	g.mu.Unlock()
 	switch {
-	case g.lines == maxLines:
+	case n == maxLines:
 		g.services.Log(ctx, "warn", fmt.Sprintf("the plugin has logged %d lines; the others of this call are dropped", maxLines-1))
-	case g.lines < maxLines:
+	case n < maxLines:
 		if len(l.Text) > maxLine {
 			l.Text = strings.ToValidUTF8(l.Text[:maxLine], "") + "…"
 		}

@@ -6,8 +6,8 @@
 //  1. [Load] compiles it, asks what it is and compares that with its manifest.
 //     A capability that it declares and the run does not grant refuses it here.
 //  2. [Plugin.Require] says for a skill of the run which role is needed.
-//  3. [Plugin.Build], [Plugin.Evaluate] and [Plugin.Judge] each run in a fresh
-//     instance with a deadline and a memory limit.
+//  3. [Plugin.Build], [Plugin.Evaluate] and [Plugin.Judge] each run with a deadline
+//     and a memory limit: as WASM in a fresh instance, as a process beside others.
 //  4. [Plugin.Close] frees it.
 //
 // Whatever a plugin does, it gives an answer that makes sense or an error; the
@@ -50,7 +50,8 @@ type Options struct {
 	// Timeout is the deadline of one call, the services' time included; 0 means
 	// DefaultTimeout. A shorter EvaluateRequest.Timeout wins.
 	Timeout time.Duration
-	// MemoryLimit of one instance in bytes; 0 means wasm.DefaultMemory.
+	// MemoryLimit in bytes, of one WASM instance or of one process with all its calls;
+	// 0 means wasm.DefaultMemory or process.DefaultMemory.
 	MemoryLimit int64
 	// Cache is a folder for compiled code, shared by processes; "" is [DefaultCache].
 	Cache string
@@ -79,6 +80,7 @@ type Plugin struct {
 	timeout time.Duration
 	log     *slog.Logger
 	told    sync.Map // capabilities whose denial was logged
+	pace    pace
 }
 
 // Load compiles m and negotiates with it. Errors are of kind plugin: a
