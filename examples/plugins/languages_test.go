@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/host"
 	"github.com/valence-rl/valence/registry"
@@ -148,7 +150,7 @@ func TestSameSkill(t *testing.T) {
 						rename(t, &got.Tasks[i], l.name)
 					}
 					if !bytes.Equal(wire.Marshal(got), wire.Marshal(want)) {
-						t.Errorf("record %q: tasks %+v, want %+v", r.ID, got, want)
+						t.Errorf("record %q: other tasks than those of Go:\n%s", r.ID, cmp.Diff(want, got))
 						continue
 					}
 					compareVerdicts(t, reference, p, want.Tasks[0])
@@ -185,7 +187,7 @@ func compareVerdicts(t *testing.T, reference, p *host.Plugin, task sdk.Task) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(wire.Marshal(got), wire.Marshal(want)) {
-			t.Errorf("%s: output %+v: verdict %+v, want %+v", task.Key, out, got, want)
+			t.Errorf("%s: %d changed files, message %q: another verdict than that of Go:\n%s", task.Key, len(out.Changes), out.Message, cmp.Diff(want, got))
 		}
 		if lines, want := logged.Lines(), fmt.Sprintf("debug: changed files: %d", len(out.Changes)); !slices.Equal(lines, []string{want}) {
 			t.Errorf("%s: logged %q, want %q", task.Key, lines, want)
