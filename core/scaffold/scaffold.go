@@ -186,13 +186,19 @@ func (s *Skill) readme() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// write makes the folder in one move.
+// write makes the folder in one move. One that is there, and empty, is filled file
+// by file with the manifest last, without which it is no plugin.
 func write(dir string, tree map[string][]byte) error {
-	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
+	_, err := os.Stat(dir)
+	there := err == nil
+	beside := dir
+	if !there {
+		beside = filepath.Dir(filepath.Clean(dir))
+		if err := os.MkdirAll(beside, 0o755); err != nil {
+			return err
+		}
 	}
-	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*.tmp")
+	tmp, err := os.MkdirTemp(beside, ".new-skill-*")
 	if err != nil {
 		return err
 	}
@@ -209,5 +215,23 @@ func write(dir string, tree map[string][]byte) error {
 			return err
 		}
 	}
-	return os.Rename(tmp, dir)
+	if !there {
+		return os.Rename(tmp, dir)
+	}
+	entries, err := os.ReadDir(tmp)
+	if err != nil {
+		return err
+	}
+	names := []string{registry.ManifestFile}
+	for _, e := range entries {
+		if e.Name() != registry.ManifestFile {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range slices.Backward(names) {
+		if err := os.Rename(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -124,18 +124,24 @@ func secretsOf(task *sdk.Task, rec *sdk.Record) []secret {
 	}
 	for _, c := range task.Reference.Changes {
 		text := bytes.TrimSpace(c.Data)
-		switch {
-		case len(text) == 0:
-		case slices.ContainsFunc(rec.Workspace.Files, func(f sdk.File) bool { return bytes.Contains(f.Data, text) }),
-			strings.Contains(rec.Problem, string(text)):
-			// The record itself shows it, as where a file is to be copied.
-		case len(text) >= shortestReference:
-			out = append(out, secret{what: "the reference's " + c.Path, text: text})
-		default:
-			out = append(out, secret{what: "the reference's " + c.Path, text: text, path: c.Path})
+		found := secret{what: "the reference's " + c.Path, text: text}
+		if len(text) < shortestReference {
+			found.path = c.Path
+		}
+		// What the record itself shows is no secret, as where a file is to be copied.
+		if len(text) > 0 && (found.path != "" || !strings.Contains(rec.Problem, string(text))) && !slices.ContainsFunc(rec.Workspace.Files, found.in) {
+			out = append(out, found)
 		}
 	}
 	return out
+}
+
+// in says whether a file holds the secret.
+func (s secret) in(f sdk.File) bool {
+	if s.path != "" {
+		return f.Path == s.path && bytes.Equal(bytes.TrimSpace(f.Data), s.text)
+	}
+	return bytes.Contains(f.Data, s.text) || strings.Contains(f.Path, string(s.text))
 }
 
 // shown is what a task itself shows to the agent.
@@ -153,18 +159,9 @@ func shown(task *sdk.Task) []sdk.File {
 // search looks for secrets in files and their names.
 func search(t *tally, key string, secrets []secret, files []sdk.File) {
 	for _, s := range secrets {
-		for _, f := range files {
-			if s.path != "" {
-				if f.Path == s.path && bytes.Equal(bytes.TrimSpace(f.Data), s.text) {
-					t.fail(key, "%s holds %s", f.Path, s.what)
-					return
-				}
-				continue
-			}
-			if bytes.Contains(f.Data, s.text) || strings.Contains(f.Path, string(s.text)) {
-				t.fail(key, "%s holds %s", f.Path, s.what)
-				return
-			}
+		if i := slices.IndexFunc(files, s.in); i >= 0 {
+			t.fail(key, "%s holds %s", files[i].Path, s.what)
+			return
 		}
 	}
 	t.pass()
