@@ -156,7 +156,7 @@ func TestPinnedFolder(t *testing.T) {
 		t.Fatalf("%+v, %v", pinned, err)
 	}
 	for _, spelling := range []string{ref, "./" + ref, ref + "/"} {
-		if again := resolve(t, spelling, o); again.Digest != m.Digest {
+		if again := resolve(t, spelling, o); again.Digest != m.Digest || !again.Pinned || m.Pinned {
 			t.Errorf("%s: %s", spelling, again.Digest)
 		}
 	}

@@ -98,6 +98,8 @@ type Module struct {
 	Signer    string      // whose signature holds, by the trust list; "" for none
 	Keys      []PublicKey // whose signatures hold, trusted or not
 
+	Pinned bool // the lock file has this digest
+
 	pinned string // what a lock file calls it
 }
 
@@ -158,12 +160,15 @@ func find(ctx context.Context, ref string, o Options) (m *Module, err error) {
 		return nil, err
 	}
 	m.pinned = r.pinned()
-	if pin, ok := pins.Find(m.pinned, m.Transport); ok {
-		return m, pin.holds(ref, m.Digest)
-	} else if o.Locked {
+	pin, ok := pins.Find(m.pinned, m.Transport)
+	if !ok && o.Locked {
 		return nil, unpinned(ref, o.Lock)
 	}
-	return m, nil
+	if ok {
+		err = pin.holds(ref, m.Digest)
+	}
+	m.Pinned = ok
+	return m, err
 }
 
 // fromFile reads a module and its manifest: the one that it carries, which its
@@ -215,3 +220,6 @@ func absolute(path, ref string) []string {
 	}
 	return nil
 }
+
+// Save writes the module to a file, which appears whole.
+func (m *Module) Save(path string) error { return replace(path, m.Wasm, 0o644) }

@@ -163,17 +163,19 @@ func (a *app) paint(w any) palette {
 	return palette{}
 }
 
-// configFlags are -c and --set of a verb that reads a run's configuration.
+// configFlags are those of a verb that reads a run's configuration.
 type configFlags struct {
-	path string
-	sets []string
+	path   string
+	sets   []string
+	locked bool
 }
 
-// configFlags adds -c and --set to a verb.
+// configFlags adds -c, --set and --locked to a verb.
 func (a *app) configFlags(cmd *cobra.Command) *configFlags {
 	f := &configFlags{}
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration of the run, a TOML `file`")
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "override a key of the configuration, `section.key=value`; may be repeated")
+	cmd.Flags().BoolVar(&f.locked, "locked", false, "refuse plugins that the lock file does not pin")
 	cmd.MarkFlagFilename("config", "toml")
 	return f
 }

@@ -76,13 +76,18 @@ func newConfigCheckCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Check a configuration and report everything that is wrong with it",
-		Args:  cobra.NoArgs,
+		Long: `Check a configuration and report everything that is wrong with it. With --locked, every
+plugin is found too, as a run would find it, and compared with its pin.`,
+		Args: cobra.NoArgs,
 	}
 	f := a.configFlags(cmd)
 	cmd.Flags().BoolVar(&resolved, "resolved", false, "print the configuration with every default and --set written out")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := f.load()
 		if err != nil {
+			return err
+		}
+		if err := a.findable(cmd.Context(), c, f.locked); err != nil {
 			return err
 		}
 		r := checked{File: c.File, Run: c.Run.Name, Steps: c.Run.Steps}

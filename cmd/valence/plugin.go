@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,11 +22,12 @@ import (
 func newPluginCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Build, list and show plugins",
+		Short: "Make, build, test, share, pin and swap plugins",
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
-	cmd.AddCommand(newPluginNewCommand(a), newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginExamineCommand(a), newPluginSwapCommand(a))
+	cmd.AddCommand(newPluginNewCommand(a), newPluginBuildCommand(a), newPluginListCommand(a), newPluginShowCommand(a), newPluginExamineCommand(a), newPluginSwapCommand(a),
+		newPluginAddCommand(a), newPluginPushCommand(a), newPluginPullCommand(a), newPluginVerifyCommand(a), newPluginKeygenCommand(a))
 	return cmd
 }
 
@@ -37,44 +39,124 @@ type module struct {
 	ABI          int      `json:"abi"`
 	Roles        []string `json:"roles"`
 	Capabilities []string `json:"capabilities"`
+	Language     string   `json:"language"`
+	Transport    string   `json:"transport"`
 	Description  string   `json:"description,omitempty"`
 	Licence      string   `json:"licence,omitempty"`
+	Source       string   `json:"source,omitempty"`
+	Settings     []option `json:"settings,omitempty"`
+	Signer       string   `json:"signer,omitempty"` // by the trust list
+	Keys         []string `json:"keys,omitempty"`   // whose signatures hold
 	Digest       string   `json:"digest,omitempty"`
 	Bytes        int      `json:"bytes,omitempty"`
 	Seconds      float64  `json:"seconds,omitempty"` // that building or finding it took
 }
 
+// option is a setting of a plugin.
+type option struct {
+	Key     string   `json:"key"`
+	Type    string   `json:"type"`
+	Default any      `json:"default,omitempty"`
+	Min     *float64 `json:"min,omitempty"`
+	Max     *float64 `json:"max,omitempty"`
+	Enum    []string `json:"enum,omitempty"`
+	Doc     string   `json:"doc,omitempty"`
+}
+
 func describeModule(ref string, m registry.Manifest) module {
-	return module{Ref: ref, Name: m.Name, Version: m.Version, ABI: m.ABI, Roles: m.Roles, Capabilities: m.Capabilities, Description: m.Description, Licence: m.Licence}
+	d := module{Ref: ref, Name: m.Name, Version: m.Version, ABI: m.ABI, Roles: m.Roles, Capabilities: m.Capabilities, Language: m.Language, Transport: m.Transport,
+		Description: m.Description, Licence: m.Licence, Source: m.Source}
+	for _, key := range slices.Sorted(maps.Keys(m.Config)) {
+		s := m.Config[key]
+		d.Settings = append(d.Settings, option{key, s.Type, s.Default, s.Min, s.Max, s.Enum, s.Doc})
+	}
+	return d
+}
+
+// describeResolved also says what was found.
+func describeResolved(m *registry.Module) module {
+	d := describeModule(m.Ref, m.Manifest)
+	d.Transport, d.Signer, d.Digest, d.Bytes = m.Transport, m.Signer, m.Digest, size(m)
+	if len(m.Keys) > 0 {
+		d.Keys = keyTexts(m.Keys)
+	}
+	return d
 }
 
 type modules []module
 
 func (ms modules) table(w io.Writer, p palette) {
-	g := grid{head: []string{"PLUGIN", "VERSION", "ROLES", "CAPABILITIES", "SIZE", "DIGEST"}, left: map[int]bool{1: true, 2: true, 3: true, 5: true}}
+	g := grid{head: []string{"PLUGIN", "VERSION", "LANGUAGE", "TRANSPORT", "ROLES", "CAPABILITIES", "SETTINGS", "SIZE", "DIGEST"},
+		left: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 8: true}}
 	for _, m := range ms {
+		var keys []string
+		for _, s := range m.Settings {
+			keys = append(keys, s.Key)
+		}
 		size := ""
 		if m.Bytes > 0 {
-			size = fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6)
+			size = megabytes(m.Bytes)
 		}
-		g.add(m.Ref, m.Version, strings.Join(m.Roles, " "), strings.Join(m.Capabilities, " "), size, short(m.Digest))
+		g.add(m.Ref, m.Version, m.Language, m.Transport, strings.Join(m.Roles, " "), strings.Join(m.Capabilities, " "), strings.Join(keys, " "), size, short(m.Digest))
 	}
 	g.write(w, p)
 }
 
+func megabytes(n int) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
 func (m module) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s %s (wasm, abi v%d, %s)\n", p.in(p.bold, "plugin "+m.Name), m.Version, m.ABI, short(m.Digest))
+	fmt.Fprintf(w, "%s %s (%s, abi v%d, %s)\n", p.in(p.bold, "plugin "+m.Name), m.Version, m.Transport, m.ABI, short(m.Digest))
 	if m.Description != "" {
 		fmt.Fprintf(w, "%s\n", m.Description)
 	}
 	g := grid{left: map[int]bool{1: true}}
 	g.add("from", m.Ref)
+	g.add("language", m.Language)
 	g.add("roles", strings.Join(m.Roles, ", "))
 	g.add("capabilities", strings.Join(m.Capabilities, ", "))
-	g.add("licence", m.Licence)
-	g.add("size", fmt.Sprintf("%.1f MB", float64(m.Bytes)/1e6))
+	if m.Licence != "" {
+		g.add("licence", m.Licence)
+	}
+	if m.Source != "" {
+		g.add("source", m.Source)
+	}
+	switch {
+	case m.Signer != "":
+		g.add("signer", m.Signer)
+	case len(m.Keys) > 0:
+		g.add("signed by", strings.Join(m.Keys, ", "))
+	}
+	g.add("size", megabytes(m.Bytes))
 	g.add("digest", m.Digest)
 	g.write(w, p)
+	if len(m.Settings) == 0 {
+		return
+	}
+	g = grid{head: []string{"SETTING", "TYPE", "DEFAULT", "ACCEPTS", "MEANING"}, left: map[int]bool{1: true, 2: true, 3: true, 4: true}}
+	for _, s := range m.Settings {
+		standard := "-"
+		if s.Default != nil {
+			standard = fmt.Sprint(s.Default)
+		}
+		g.add(s.Key, s.Type, standard, s.accepts(), s.Doc)
+	}
+	fmt.Fprintln(w)
+	g.write(w, p)
+}
+
+// accepts puts the range of a setting's values in words.
+func (o option) accepts() string {
+	switch {
+	case o.Enum != nil:
+		return strings.Join(o.Enum, ", ")
+	case o.Min != nil && o.Max != nil:
+		return fmt.Sprintf("%g to %g", *o.Min, *o.Max)
+	case o.Min != nil:
+		return fmt.Sprintf("%g or more", *o.Min)
+	case o.Max != nil:
+		return fmt.Sprintf("%g or less", *o.Max)
+	}
+	return ""
 }
 
 func short(digest string) string {
@@ -139,8 +221,8 @@ func newPluginBuildCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				d := describeModule(f, m.Manifest)
-				d.Digest, d.Bytes, d.Seconds = m.Digest, len(m.Wasm), time.Since(started).Seconds()
+				d := describeResolved(m)
+				d.Seconds = time.Since(started).Seconds()
 				out = append(out, d)
 			}
 			if a.quiet && a.output == "table" {
@@ -174,23 +256,30 @@ func newPluginListCommand(a *app) *cobra.Command {
 }
 
 func newPluginShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var transport string
+	cmd := &cobra.Command{
 		Use:   "show REF",
 		Short: "Load one plugin and show what it says of itself",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := registry.Resolve(cmd.Context(), args[0], registry.Options{})
-			if err != nil {
-				return err
-			}
-			p, err := host.Load(cmd.Context(), m, host.Options{Grants: m.Manifest.Capabilities, Log: a.logger()})
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			d := describeModule(args[0], m.Manifest)
-			d.Digest, d.Bytes = m.Digest, len(m.Wasm)
-			return a.out.result(d)
-		},
 	}
+	f := a.findFlags(cmd)
+	cmd.Flags().Var(&choice{&transport, []string{registry.WASM, registry.Process}}, "transport", "how the plugin is run: wasm or process (default: as its manifest says)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o, _, err := f.options()
+		if err != nil {
+			return err
+		}
+		o.Transport = transport
+		m, err := registry.Resolve(cmd.Context(), args[0], o)
+		if err != nil {
+			return err
+		}
+		p, err := host.Load(cmd.Context(), m, host.Options{Grants: m.Manifest.Capabilities, Log: a.logger()})
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		return a.out.result(describeResolved(m))
+	}
+	return cmd
 }

@@ -39,7 +39,7 @@ func (a *app) open(ctx context.Context, f *configFlags, o run.Options) (*run.Set
 		return nil, nil, err
 	}
 	v := a.newView(cfg)
-	o.Log, o.Observe = a.logger(), v.observe
+	o.Log, o.Observe, o.Locked = a.logger(), v.observe, f.locked
 	s, err := run.Open(ctx, cfg, o)
 	if err != nil {
 		v.close()

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/registry"
+)
+
+// findFlags are those of the verbs that look plugins up as a run would.
+type findFlags struct {
+	app    *app
+	config *configFlags
+	lock   string
+}
+
+// findFlags adds -c, --set, --locked and --lock to a verb.
+func (a *app) findFlags(cmd *cobra.Command) *findFlags {
+	f := &findFlags{app: a, config: a.configFlags(cmd)}
+	cmd.Flags().StringVar(&f.lock, "lock", "", "the `file` with the pins (default: that of the configuration, or plugins.lock)")
+	cmd.MarkFlagFilename("lock", "lock")
+	return f
+}
+
+// options gives what the flags say, and the configuration, which is nil without -c.
+func (f *findFlags) options() (o registry.Options, c *config.Config, err error) {
+	o = registry.Options{Lock: registry.LockFile, Locked: f.config.locked, Log: f.app.logger()}
+	if f.config.path != "" || len(f.config.sets) > 0 {
+		if c, err = f.config.load(); err != nil {
+			return o, nil, err
+		}
+		if o, err = run.Registry(c, run.Options{Locked: f.config.locked, Log: f.app.logger()}); err != nil {
+			return o, nil, err
+		}
+	}
+	if f.lock != "" {
+		o.Lock = f.lock
+	}
+	return o, c, nil
+}
+
+// wanted is a plugin that a configuration names, and how it is to be run.
+type wanted struct{ ref, transport string }
+
+// wantedBy lists what a configuration names, each once.
+func wantedBy(c *config.Config) (all []wanted) {
+	seen := map[wanted]bool{}
+	add := func(ref, transport string) {
+		if w := (wanted{ref, transport}); ref != "" && !seen[w] {
+			seen[w] = true
+			all = append(all, w)
+		}
+	}
+	for _, s := range c.Skills {
+		add(s.Plugin, s.Transport)
+		add(s.Judge, "")
+	}
+	for _, s := range c.Suites {
+		add(s.Plugin, s.Transport)
+		add(s.Judge, "")
+	}
+	return all
+}
+
+// findable checks where a configuration's plugins come from, and if they are to be
+// locked, that each of them is what its pin says.
+func (a *app) findable(ctx context.Context, c *config.Config, locked bool) error {
+	o, err := run.Registry(c, run.Options{Locked: locked, Log: a.logger()})
+	if err != nil || !locked {
+		return err
+	}
+	var all []error
+	for _, w := range wantedBy(c) {
+		o.Transport = w.transport
+		if _, err := registry.Resolve(ctx, w.ref, o); err != nil {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
