@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/host"
+	"github.com/valence-rl/valence/core/host/wasm"
 	"github.com/valence-rl/valence/registry"
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/python/venv"
@@ -226,6 +228,49 @@ func refusesToJudge(t *testing.T, p *host.Plugin) {
 	}
 	if _, err := p.Build(t.Context(), nil, &sdk.BuildRequest{Record: sdk.Record{ID: "after an error"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBrokenMessages gives the readers written by hand what no host sends: none may
+// leave its message, which would end in a trap.
+func TestBrokenMessages(t *testing.T) {
+	requests := map[uint32][]byte{
+		wire.MethodBuild: wire.Marshal(&sdk.BuildRequest{Record: records()[0], Template: "full"}),
+		wire.MethodEvaluate: wire.Marshal(&sdk.EvaluateRequest{
+			Task:   sdk.Task{Key: "k", Hidden: []byte("answer=1")},
+			Output: sdk.Output{Changes: []sdk.Change{{Path: "answer.txt", Data: []byte("1")}}},
+		}),
+	}
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			m, err := registry.Resolve(t.Context(), l.provide(t), registry.Options{})
+			if missing(err) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if m.Transport != registry.WASM {
+				return // its own tests read garbage
+			}
+			guest, err := wasm.Open(t.Context(), m.Wasm, wasm.Config{Memory: 64 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer guest.Close()
+			rng := rand.New(rand.NewPCG(1, 2))
+			for n := range 2000 {
+				method := []uint32{wire.MethodBuild, wire.MethodEvaluate}[n%2]
+				b := bytes.Clone(requests[method])
+				for range 1 + rng.IntN(4) {
+					b[rng.IntN(len(b))] = byte(rng.Uint32())
+				}
+				b = b[:len(b)-rng.IntN(2)*rng.IntN(len(b))]
+				_, err := guest.Call(t.Context(), method, b, func(context.Context, uint32, []byte) ([]byte, error) { return nil, nil })
+				if err != nil {
+					t.Fatalf("method %d: %v\nrequest %x", method, err, b)
+				}
+			}
+		})
 	}
 }
 
