@@ -55,6 +55,9 @@ func (c *goCompiler) key(ctx context.Context) (string, error) {
 		fmt.Fprintf(h, "package %q\n", p.ImportPath)
 		if p.Module != nil {
 			fmt.Fprintf(h, "go %q\n", p.Module.GoVersion)
+			if r := p.Module.Replace; r != nil { // a program carries its place, trimmed or not
+				fmt.Fprintf(h, "replaced by %q %q\n", r.Path, r.Version)
+			}
 		}
 		if m := p.Module; m != nil && m.Version != "" && m.Replace == nil {
 			fmt.Fprintf(h, "module %q %q %q\n", m.Path, m.Version, m.Sum)
