@@ -152,6 +152,9 @@ func (r *Report) facts() []fact {
 	if len(r.Splits) > 0 {
 		add("policy", r.Splits[0].After.Policy)
 	}
+	if u := modelUse(r.model()); u != "" {
+		add("model", u)
+	}
 	return out
 }
 

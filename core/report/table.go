@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table writes the comparison for a terminal: a block for each split, then the
-// swaps and the warnings.
+// Table writes the comparison for a terminal: a block for each split, then what the
+// model was asked, the swaps and the warnings.
 func (r *Report) Table(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -33,6 +33,9 @@ func (r *Report) Table(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 		s.table(&b)
+	}
+	if u := modelUse(r.model()); u != "" {
+		fmt.Fprintf(&b, "\nmodel: %s\n", u)
 	}
 	r.swapTable(&b)
 	for _, t := range r.Warnings {
