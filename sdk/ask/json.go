@@ -153,21 +153,25 @@ func (p *parser) list(depth int) any {
 func (p *parser) string() string {
 	var b strings.Builder
 	p.at++
+	plain := p.at // where the bytes begin that stand for themselves
 	for p.at < len(p.text) {
-		c := p.text[p.at]
-		switch {
+		switch c := p.text[p.at]; {
 		case c == '"':
+			b.WriteString(p.text[plain:p.at])
 			p.at++
 			return b.String()
 		case c < 0x20:
 			p.fail("a control character in a text")
 			return ""
 		case c != '\\':
-			b.WriteByte(c)
 			p.at++
-		case !p.escape(&b):
-			p.fail("a bad escape")
-			return ""
+		default:
+			b.WriteString(p.text[plain:p.at])
+			if !p.escape(&b) {
+				p.fail("a bad escape")
+				return ""
+			}
+			plain = p.at
 		}
 	}
 	p.fail("a text without end")
