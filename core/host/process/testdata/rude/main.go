@@ -41,6 +41,8 @@ func main() {
 			return kept(ctx, wire.HostRun, nil)
 		case "no such service":
 			return ask(ctx, 9, nil)
+		case "long answer":
+			return make([]byte, wire.MaxMessage+1), nil
 		case "sleep":
 			select {}
 		case "stop":

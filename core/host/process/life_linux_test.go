@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,41 +20,6 @@ import (
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
-// programs are those that were built for the tests.
-var programs struct {
-	sync.Mutex
-	dir string
-}
-
-// build compiles a program, once, and gives its path.
-func build(t testing.TB, from string) string {
-	t.Helper()
-	programs.Lock()
-	defer programs.Unlock()
-	program := filepath.Join(programs.dir, filepath.Base(from))
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	if out, err := exec.Command("go", "build", "-o", program, from).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
-}
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asHost) != "" {
-		beHost()
-	}
-	var err error
-	if programs.dir, err = os.MkdirTemp("", "process-test-"); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(programs.dir)
-	os.Exit(code)
-}
-
 func rude(t testing.TB) *Process {
 	t.Helper()
 	p, err := Open(t.Context(), Config{Command: []string{build(t, "./testdata/rude")}})
@@ -65,8 +29,6 @@ func rude(t testing.TB) *Process {
 	t.Cleanup(func() { p.Close() })
 	return p
 }
-
-func refuse(context.Context, uint32, []byte) ([]byte, error) { return nil, errors.New("refused") }
 
 // ask gives the answer to a request of rude's.
 func ask(t testing.TB, p *Process, request string) string {
@@ -319,8 +281,9 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestServicesOfOthers: a call reaches its own services only.
-func TestServicesOfOthers(t *testing.T) {
+// TestBreaches: a call reaches its own services only, and what the protocol does not
+// allow is refused.
+func TestBreaches(t *testing.T) {
 	p := rude(t)
 	ask(t, p, "keep")
 	_, err := p.Call(t.Context(), wire.MethodEvaluate, []byte("use what was kept"), func(context.Context, uint32, []byte) ([]byte, error) {
@@ -332,6 +295,8 @@ func TestServicesOfOthers(t *testing.T) {
 	fails(t, err, transport.ReasonError, "")
 	_, err = p.Call(t.Context(), 9, nil, refuse)
 	fails(t, err, transport.ReasonTrap, "the plugin broke the protocol: Unimplemented")
+	_, err = p.Call(t.Context(), wire.MethodEvaluate, []byte("long answer"), refuse)
+	fails(t, err, transport.ReasonTrap, "the plugin broke the protocol: ResourceExhausted")
 	ask(t, p, "number")
 }
 
@@ -373,21 +338,6 @@ func TestBackOff(t *testing.T) {
 	if backOff(1<<30) != longestPause {
 		t.Error("the pause grows without end")
 	}
-}
-
-// asHost is set in a copy of the test's program that holds a plugin and is killed.
-const asHost = "PROCESS_TEST_HOST"
-
-func beHost() {
-	p, err := Open(context.Background(), Config{Command: []string{os.Getenv(asHost)}})
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	out, err := p.Call(context.Background(), wire.MethodEvaluate, []byte("number"), refuse)
-	fmt.Println(string(out), p.current.program.dir, err)
-	go p.Call(context.Background(), wire.MethodEvaluate, []byte("sleep"), refuse)
-	select {}
 }
 
 // TestLifeline kills a host, and its plugin's process ends.
