@@ -62,15 +62,20 @@ func Ask(ctx context.Context, dir string, set []string) ([]journal.Swap, error) 
 		return nil, err
 	}
 	name := filepath.Join(askFolder, fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid()))
-	if err := d.WriteJSON(name+question, asked{set, wd}); err != nil {
-		return nil, err
-	}
 	defer os.Remove(d.Path(name + answer))
+	defer os.Remove(d.Path(name + question))
 	over := idle(d)
 	for {
+		_, err := os.Stat(d.Path(name + question))
+		gone := err != nil // not asked yet, swept by a process that has just begun, or answered
 		got, ok, err := reply(d, name)
-		if ok || err != nil {
+		switch {
+		case ok || err != nil:
 			return got.Swaps, errors.Join(err, got.err())
+		case gone:
+			if err := d.WriteJSON(name+question, asked{set, wd}); err != nil {
+				return nil, err
+			}
 		}
 		select {
 		case <-changed:
@@ -78,10 +83,8 @@ func Ask(ctx context.Context, dir string, set []string) ([]journal.Swap, error) 
 			if got, ok, err := reply(d, name); ok || err != nil {
 				return got.Swaps, errors.Join(err, got.err())
 			}
-			os.Remove(d.Path(name + question))
-			return nil, diag.Errorf(diag.KindInterrupted, "ask run", dir, "the run ended before it answered; `valence report` shows the swaps it made")
+			return nil, diag.Errorf(diag.KindUnknown, "ask run", dir, "the run ended before it answered; `valence report` shows the swaps it made")
 		case <-ctx.Done():
-			os.Remove(d.Path(name + question))
 			return nil, diag.Wrap(diag.KindInterrupted, "ask run", dir, context.Cause(ctx))
 		}
 	}
@@ -167,4 +170,21 @@ func questions(d journal.Dir) ([]string, error) {
 		found[i] = filepath.Join(askFolder, strings.TrimSuffix(filepath.Base(p), question))
 	}
 	return found, nil
+}
+
+// forgetQuestions removes what was asked of a process that is no more; who still
+// waits asks again.
+func forgetQuestions(d journal.Dir) error {
+	for _, kind := range []string{question, answer} {
+		left, err := filepath.Glob(d.Path(askFolder, "*"+kind))
+		for _, p := range left {
+			if e := os.Remove(p); !errors.Is(e, os.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		if err != nil {
+			return diag.Wrap(diag.KindData, "open run", string(d), err)
+		}
+	}
+	return nil
 }

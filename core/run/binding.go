@@ -56,6 +56,16 @@ func parts(c *config.Config) []part {
 	return out
 }
 
+// partOf is what c says of a skill or a suite; false if it has none of that name.
+func partOf(c *config.Config, name string) (part, bool) {
+	for _, p := range parts(c) {
+		if p.name == name {
+			return p, true
+		}
+	}
+	return part{}, false
+}
+
 // samePlugin says whether both name the same plugin in the same words.
 func (p part) samePlugin(q part) bool {
 	return p.plugin == q.plugin && p.transport == q.transport && maps.Equal(p.config, q.config) && slices.Equal(p.grants, q.grants)

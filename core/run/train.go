@@ -57,6 +57,9 @@ func (s *Setup) Train(ctx context.Context, o TrainOptions) (lost int, err error)
 		return 0, err
 	}
 	defer unlock()
+	if err := forgetQuestions(dir); err != nil {
+		return 0, err
+	}
 	state, resuming, err := newest(dir)
 	if err != nil {
 		return 0, err
@@ -342,6 +345,11 @@ func (t *trainer) stepped(ctx context.Context, r dispatch.StepReport[*Played]) e
 	}
 	describe(&m, gs, func(i int) string { return r.Groups[i].Draw.Skill })
 	t.current.Store(int64(r.Step) + 1)
+	var model journal.ModelUse
+	for i := range episodes {
+		model.Add(episodes[i].Model)
+	}
+	m.Model = used(model)
 	m.RolloutSeconds, m.Seconds = r.Waited.Seconds(), since(t.started)
 	if err := t.dir.WriteStep(m, episodes); err != nil {
 		return err
