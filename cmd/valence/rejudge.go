@@ -34,7 +34,7 @@ func (r rejudged) table(w io.Writer, p palette) {
 		r.figures(w, p)
 	}
 	if len(r.Errors) > 0 {
-		fmt.Fprintf(w, "\n%s no verdict on %s episodes: the infrastructure failed; they are not counted above\n", p.in(p.yellow, "warning:"), tally(r.Errors))
+		fmt.Fprintf(w, "\n%s episodes without a verdict, because the infrastructure failed: %s; they are not counted above\n", p.in(p.yellow, "warning:"), tally(r.Errors))
 	}
 	if len(r.Differ) == 0 {
 		return
