@@ -32,7 +32,7 @@ func fromRegistry(ctx context.Context, r *reference, pin *Pin, o Options) (*Modu
 	if errors.As(err, &e) && e.Reason == oci.Unreachable && known {
 		code, missing := cache.get(cached.Module)
 		if errors.Is(missing, errChanged) {
-			return nil, changed(r.ref, cached.Module, "the cache", missing, "remove "+cache.blob(cached.Module)+", or try again when the registry can be reached")
+			return nil, changed(r.ref, "the cache", "try again when the registry can be reached, or remove the file", "want "+cached.Module, "file "+cache.blob(cached.Module))
 		}
 		if missing == nil {
 			o.log().Warn("the registry cannot be reached; using the plugin in the cache", "ref", r.ref, "digest", cached.Module, "cause", e.Err)
@@ -112,7 +112,7 @@ func (r *reference) explain(err error) error {
 	case oci.Foreign:
 		return anotherPlugin(r.ref, e.Err.Error(), "name what `valence plugin push` has pushed", "from "+r.address)
 	case oci.Changed:
-		return changed(r.ref, "its digest", "the registry", e.Err, "ask who runs "+host)
+		return changed(r.ref, "the registry", "ask who runs "+host, e.Err.Error())
 	default:
 		d.Summary = "the registry refuses " + quote(r.ref)
 	}
@@ -120,10 +120,8 @@ func (r *reference) explain(err error) error {
 }
 
 // changed refuses bytes that are not those that a digest names.
-func changed(ref, digest, where string, err error, hint string) error {
-	return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P021",
-		Summary: "plugin " + quote(ref) + " has been changed in " + where, Hint: hint,
-		Detail: []string{"not the bytes of " + digest + ": " + err.Error()}}
+func changed(ref, where, hint string, detail ...string) error {
+	return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P021", Summary: "plugin " + quote(ref) + " has been changed in " + where, Hint: hint, Detail: detail}
 }
 
 // anotherPlugin refuses what is in a registry and is not the plugin that was wanted.
@@ -201,13 +199,17 @@ func Push(ctx context.Context, ref, to string, key *PrivateKey, force bool, o Op
 	if err != nil {
 		return nil, err
 	}
-	var signatures []string
+	var signatures []Signature
 	out := &Pushed{Module: m, Address: scheme + r.address}
 	existing, err := o.client.Find(ctx, r.address)
 	var e *oci.Error
 	switch {
 	case err == nil && existing.Module == m.Digest:
-		signatures = strings.Fields(existing.Notes[oci.SignatureNote])
+		for _, text := range strings.Fields(existing.Notes[oci.SignatureNote]) {
+			if s, err := parseSignature(text); err == nil && s.holds(m.Digest) {
+				signatures = append(signatures, s)
+			}
+		}
 	case err == nil, errors.As(err, &e) && e.Reason == oci.Foreign:
 		if !force {
 			d := &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P025", Summary: "there is another plugin at " + quote(r.ref) + " already",
@@ -222,13 +224,19 @@ func Push(ctx context.Context, ref, to string, key *PrivateKey, force bool, o Op
 		return nil, r.explain(err)
 	}
 	if key != nil {
-		s := key.Sign(m.Digest)
-		m.Keys = []PublicKey{s.Key}
-		signatures = appendOnce(signatures, s.String())
+		if s := key.Sign(m.Digest); !slices.Contains(signatures, s) {
+			signatures = append(signatures, s)
+		}
+	}
+	var texts []string
+	m.Keys = nil
+	for _, s := range signatures {
+		m.Keys = append(m.Keys, s.Key)
+		texts = append(texts, s.String())
 	}
 	notes := map[string]string{
 		oci.PluginNote:                         string(text),
-		oci.SignatureNote:                      strings.Join(signatures, " "),
+		oci.SignatureNote:                      strings.Join(texts, " "),
 		"org.opencontainers.image.title":       m.Manifest.Name,
 		"org.opencontainers.image.version":     m.Manifest.Version,
 		"org.opencontainers.image.description": m.Manifest.Description,
@@ -280,11 +288,4 @@ func destination(m *Module, to string, o Options) (*reference, error) {
 			Hint: "want oci://host/repository:tag"}
 	}
 	return understand(to, o)
-}
-
-func appendOnce(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
 }

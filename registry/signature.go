@@ -191,5 +191,5 @@ func check(ref, digest string, signatures []string, trust []Signer) (signer stri
 		return "", nil, fail("P018", "is not signed, and this run trusts only "+strings.Join(names, ", "),
 			"have it signed: valence plugin push --key FILE, or remove the [trust.…] sections")
 	}
-	return "", nil, fail("P019", "is signed by nobody whom this run trusts", "trust the signer: [trust.NAME] key = …", append(strangers, "trusted: "+strings.Join(names, ", "))...)
+	return "", nil, fail("P019", "is signed by nobody whom this run trusts", "if you know whose key it is, trust it: [trust.NAME] key = …", append(strangers, "trusted: "+strings.Join(names, ", "))...)
 }

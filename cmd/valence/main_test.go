@@ -33,10 +33,15 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			e.Setenv("REPO", repository(t))
+			e.Values["registry"] = new(running)
 			return keepCaches(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":    exits,
+			"registry": serveRegistry,
+			"module":   writeModule,
+			"key":      writeKey,
+			"flip":     flipBit,
 		},
 	})
 }

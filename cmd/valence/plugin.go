@@ -66,6 +66,9 @@ type option struct {
 func describeModule(ref string, m registry.Manifest) module {
 	d := module{Ref: ref, Name: m.Name, Version: m.Version, ABI: m.ABI, Roles: m.Roles, Capabilities: m.Capabilities, Language: m.Language, Transport: m.Transport,
 		Description: m.Description, Licence: m.Licence, Source: m.Source}
+	if d.Capabilities == nil {
+		d.Capabilities = []string{}
+	}
 	for _, key := range slices.Sorted(maps.Keys(m.Config)) {
 		s := m.Config[key]
 		d.Settings = append(d.Settings, option{key, s.Type, s.Default, s.Min, s.Max, s.Enum, s.Doc})
@@ -102,7 +105,12 @@ func (ms modules) table(w io.Writer, p palette) {
 	g.write(w, p)
 }
 
-func megabytes(n int) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+func megabytes(n int) string {
+	if n < 100_000 {
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
 
 func (m module) table(w io.Writer, p palette) {
 	fmt.Fprintf(w, "%s %s (%s, abi v%d, %s)\n", p.in(p.bold, "plugin "+m.Name), m.Version, m.Transport, m.ABI, short(m.Digest))

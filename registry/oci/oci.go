@@ -151,9 +151,13 @@ func (f *Found) Fetch(ctx context.Context) ([]byte, error) {
 		return b, nil
 	}
 	if err != nil {
-		return nil, failure(ctx, "fetch", f.address, err)
+		err = failure(ctx, "fetch", f.address, err)
 	}
-	return nil, &Error{"fetch", f.address, Changed, fmt.Errorf("the registry sent %d bytes that are not those of %s", len(b), f.Module)}
+	var e *Error
+	if err != nil && (!errors.As(err, &e) || e.Reason != Changed) {
+		return nil, err
+	}
+	return nil, &Error{"fetch", f.address, Changed, fmt.Errorf("want %s, got %d bytes of %s", f.Module, len(b), digest(b))}
 }
 
 // Push stores an artifact at host/repository:tag, where it replaces what is there,

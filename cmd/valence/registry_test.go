@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+
+	ociregistry "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/valence-rl/valence/registry"
+)
+
+// house is a registry on loopback whose answers can be spoilt.
+type house struct {
+	http.Handler
+	spoilt bool
+}
+
+func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.spoilt || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	rec := httptest.NewRecorder()
+	h.Handler.ServeHTTP(rec, r)
+	b := bytes.Clone(rec.Body.Bytes())
+	b[len(b)/2] ^= 1
+	w.WriteHeader(rec.Code)
+	w.Write(b)
+}
+
+// running is what a script has of registries.
+type running struct {
+	*house
+	*httptest.Server
+}
+
+// serveRegistry serves an OCI registry at $REGISTRY: registry start|stop|spoil|mend.
+// A spoilt one sends every blob with one bit changed.
+func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
+	at := ts.Value("registry").(*running)
+	switch {
+	case neg || len(args) != 1:
+		ts.Fatalf("usage: registry start|stop|spoil|mend")
+	case args[0] == "start":
+		at.house = &house{Handler: ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))}
+		at.Server = httptest.NewServer(at.house)
+		ts.Defer(at.Server.Close)
+		ts.Setenv("REGISTRY", strings.TrimPrefix(at.URL, "http://"))
+	case args[0] == "stop":
+		at.Server.Close()
+	default:
+		at.spoilt = args[0] == "spoil"
+	}
+}
+
+// writeModule writes the least module of a plugin: module FILE NAME VERSION.
+func writeModule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: module FILE NAME VERSION")
+	}
+	manifest := "name = " + strconv.Quote(args[1]) + "\nversion = " + strconv.Quote(args[2]) + "\nabi = 1\nroles = [\"build\", \"evaluate\"]\n"
+	code := registry.WithSection([]byte("\x00asm\x01\x00\x00\x00"), registry.ManifestSection, []byte(manifest))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), code, 0o644))
+}
+
+// writeKey writes the private key that belongs to a word: key FILE WORD.
+func writeKey(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: key FILE WORD")
+	}
+	seed := sha256.Sum256([]byte(args[1]))
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(seed[:]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+}
+
+// flipBit changes one bit in the middle of a file.
+func flipBit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: flip FILE")
+	}
+	b := []byte(ts.ReadFile(args[0]))
+	b[len(b)/2] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
+}
