@@ -111,7 +111,11 @@ func misset(err error) error {
 	if !errors.As(err, &s) {
 		return err
 	}
-	return s.At(func(key string) diag.Source { return diag.Source{File: "--set " + key} })
+	l := s.At(func(key string) diag.Source { return diag.Source{File: "--set " + key} })
+	for _, d := range l {
+		d.Kind = diag.KindConfig
+	}
+	return l
 }
 
 // load opens the plugin with every capability let through, so that the suite, which
