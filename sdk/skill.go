@@ -7,8 +7,9 @@
 //  1. init: the package's init function calls [Register]. A WASM module never runs main.
 //  2. describe: the host asks name, version and roles, and compares them with plugin.toml.
 //  3. build: once a record, a [TaskBuilder] makes tasks. No sandbox is open yet.
-//  4. evaluate: once an episode, an [Evaluator] scores what the agent left. A
-//     fresh instance serves each evaluation, so package variables carry nothing over.
+//  4. evaluate: once an episode, an [Evaluator] scores what the agent left. In a
+//     WASM module a fresh instance serves each evaluation, so that package variables
+//     carry nothing over; a process serves many at the same time, so that they must not.
 //
 // An error that a method returns is an infrastructure failure: the episode is
 // retried and at last excluded. A bad answer by the agent is a [Verdict] with a
