@@ -174,7 +174,7 @@ type State struct {
 // under way, and what became of it.
 type Swap struct {
 	Time     time.Time         `json:"time"`
-	Step     int               `json:"step"`            // that was under way
+	Step     int               `json:"step"`            // first that it holds in; of a refused one, that was under way
 	Dispatch int64             `json:"dispatch"`        // first group of the skill that it holds for; -1: none
 	Skill    string            `json:"skill,omitempty"` // absent when the TOML could not be read
 	Role     string            `json:"role,omitempty"`  // evaluate or judge; absent when all were to be looked up anew

@@ -1,6 +1,9 @@
 package run
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // Skill is a skill or a suite of the run: its records, and the binding that turns
 // them into tasks and verdicts. The binding may be swapped while groups are under
@@ -93,12 +96,13 @@ func (k *Skill) of(group int64) *Binding {
 }
 
 // install makes b the current binding, from the next group on. Before it does,
-// write is told that group's number, so that the swap can be stored; if that
-// fails, nothing changes. Groups that begin meanwhile wait for it.
-func (k *Skill) install(b *Binding, write func(first int64) error) error {
+// write is told that group's number, and whether a group from there on has been
+// drawn already, so that the swap can be stored; if that fails, nothing changes. Groups
+// that begin meanwhile wait for it.
+func (k *Skill) install(b *Binding, write func(first int64, drawn bool) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := write(k.next); err != nil {
+	if err := write(k.next, k.serves(k.next, math.MaxInt64)); err != nil {
 		return err
 	}
 	k.terms = append(k.terms, &term{Binding: b, first: k.next})

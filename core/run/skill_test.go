@@ -61,7 +61,7 @@ func TestGroupsKeepTheirBinding(t *testing.T) {
 			},
 			"install": func(t *rapid.T) {
 				b := &Binding{Skill: "a"}
-				if err := k.install(b, func(first int64) error { since[b] = first; return nil }); err != nil {
+				if err := k.install(b, func(first int64, _ bool) error { since[b] = first; return nil }); err != nil {
 					t.Fatal(err)
 				}
 				for n := range has {
@@ -72,7 +72,7 @@ func TestGroupsKeepTheirBinding(t *testing.T) {
 				current = b
 			},
 			"install in vain": func(t *rapid.T) {
-				if err := k.install(&Binding{}, func(int64) error { return errors.New("disk full") }); err == nil {
+				if err := k.install(&Binding{}, func(int64, bool) error { return errors.New("disk full") }); err == nil {
 					t.Fatal("no error")
 				}
 			},
@@ -133,7 +133,7 @@ func TestBindingsUnderConcurrency(t *testing.T) {
 	}
 	firsts := []int64{0}
 	for i := range 50 {
-		err := k.install(&Binding{Skill: fmt.Sprint(i + 1)}, func(first int64) error { firsts = append(firsts, first); return nil })
+		err := k.install(&Binding{Skill: fmt.Sprint(i + 1)}, func(first int64, _ bool) error { firsts = append(firsts, first); return nil })
 		if err != nil {
 			t.Error(err)
 		}
@@ -158,5 +158,29 @@ func TestBindingsUnderConcurrency(t *testing.T) {
 	}
 	if len(k.terms) != 1 {
 		t.Errorf("%d bindings are kept", len(k.terms))
+	}
+}
+
+// A swap is told whether its first group has been drawn already.
+func TestInstallTellsWhetherItsGroupIsDrawn(t *testing.T) {
+	k := newSkill(&Binding{Skill: "a"}, 1)
+	told := func() (is bool) {
+		if err := k.install(&Binding{Skill: "a"}, func(_ int64, drawn bool) error { is = drawn; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if told() {
+		t.Error("nothing has been drawn")
+	}
+	k.drawn(3)
+	k.drawn(4)
+	k.of(3)
+	if !told() {
+		t.Error("group 4 waits")
+	}
+	k.of(4)
+	if told() {
+		t.Error("every group has begun")
 	}
 }

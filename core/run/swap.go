@@ -116,10 +116,14 @@ func (w *swapper) swap(ctx context.Context, wanted wish) ([]journal.Swap, error)
 	var made []journal.Swap
 	var err error
 	for i, c := range ready {
-		err = c.skill.install(c.Binding, func(first int64) error {
+		err = c.skill.install(c.Binding, func(first int64, drawn bool) error {
+			step := w.step()
+			if !drawn {
+				step++
+			}
 			for j := range c.rows {
 				r := &c.rows[j]
-				r.Time, r.Step, r.Dispatch, r.Outcome = time.Now().UTC(), w.step(), first, journal.Accepted
+				r.Time, r.Step, r.Dispatch, r.Outcome = time.Now().UTC(), step, first, journal.Accepted
 			}
 			return w.dir.AddSwaps(c.rows...)
 		})
