@@ -38,6 +38,19 @@ func (c *clock) wall() (sec int64, nsec int32) {
 
 // random is the guest's only source of randomness: ChaCha8 under a key that
 // depends on the module, and from the call on also on the request.
-type random struct{ rand.ChaCha8 }
+type random struct {
+	source rand.ChaCha8
+	key    func() [32]byte // of the first reading that comes; nil: the source has its key
+}
 
-func (r *random) seed(key [32]byte) { r.Seed(key) }
+// seed sets the key. It is asked for when it is needed, since most calls read
+// nothing and hashing a request can take longer than the call.
+func (r *random) seed(key func() [32]byte) { r.key = key }
+
+func (r *random) Read(b []byte) (int, error) {
+	if r.key != nil {
+		r.source.Seed(r.key())
+		r.key = nil
+	}
+	return r.source.Read(b)
+}

@@ -54,7 +54,7 @@ func (m *Module) instantiate(ctx context.Context) (i *instance, err error) {
 	if img != nil {
 		i.memory.image = img.memory
 	}
-	i.random.seed(m.digest)
+	i.random.seed(func() [32]byte { return m.digest })
 	ctx, cancel := context.WithTimeoutCause(ctx, initLimit, errSlowStart)
 	defer cancel()
 	defer func() {
@@ -128,11 +128,13 @@ func (i *instance) call(ctx context.Context, method uint32, in []byte, serve tra
 	if ctx.Err() != nil {
 		return nil, i.failure(ctx, interrupted{context.Cause(ctx)})
 	}
-	h := sha256.New()
-	h.Write(i.of.digest[:])
-	binary.Write(h, binary.LittleEndian, method)
-	h.Write(in)
-	i.random.seed([32]byte(h.Sum(nil)))
+	i.random.seed(func() [32]byte {
+		h := sha256.New()
+		h.Write(i.of.digest[:])
+		binary.Write(h, binary.LittleEndian, method)
+		h.Write(in)
+		return [32]byte(h.Sum(nil))
+	})
 
 	i.serve, i.in = serve, in
 	stack := []uint64{uint64(method), uint64(uint32(len(in)))}

@@ -54,7 +54,10 @@ type Config struct {
 	// Cache is a folder for compiled code, shared by processes; "" compiles anew.
 	// An unusable folder is no error: compiling takes seconds, nothing else changes.
 	Cache string
-	// Warm is how many instances are made ahead of the calls; 0 means 1.
+	// Warm is how many instances are made ahead of the calls where each has to be
+	// started, which takes milliseconds; 0 means 1. From an image they are made as
+	// they are needed. Instances that have served are kept for later calls, as many
+	// as Warm or GOMAXPROCS, whichever is more.
 	Warm int
 }
 

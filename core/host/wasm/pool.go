@@ -12,7 +12,7 @@ import (
 // pool keeps instances that have served nothing, or forgot it.
 type pool struct {
 	idle  chan *instance
-	ahead int           // how many are made ahead of the calls
+	ahead int           // how many are made ahead of the calls, without an image
 	low   chan struct{} // there may be fewer than that
 	start sync.Once
 	work  sync.WaitGroup
@@ -36,13 +36,13 @@ func newPool(warm int) *pool {
 func (m *Module) take(ctx context.Context) (*instance, error) {
 	select {
 	case i := <-m.pool.idle:
-		m.top(i.memory.image == nil)
+		m.refill()
 		return i, nil
 	default:
 	}
 	i, err := m.fresh(ctx)
 	if err == nil {
-		m.top(true)
+		m.refill()
 	}
 	return i, err
 }
@@ -57,9 +57,6 @@ func (m *Module) give(i *instance, err error) {
 		}
 	}
 	i.close()
-	if err != nil {
-		m.top(true)
-	}
 }
 
 // fresh makes an instance, and the image from the first one.
@@ -91,9 +88,10 @@ func (m *Module) freeze(i *instance) {
 	m.image.Store(img)
 }
 
-// top has idle instances made if there may be too few of them.
-func (m *Module) top(may bool) {
-	if !may {
+// refill has instances made ahead of the calls, unless they come from an image:
+// that is quicker than waking somebody to do it.
+func (m *Module) refill() {
+	if m.image.Load() != nil {
 		return
 	}
 	m.pool.start.Do(func() { m.pool.work.Go(m.stock) })
@@ -112,7 +110,7 @@ func (m *Module) stock() {
 		case <-p.life.Done():
 			return
 		}
-		for len(p.idle) < p.ahead {
+		for len(p.idle) < p.ahead && m.image.Load() == nil {
 			i, err := m.fresh(p.life)
 			if err != nil {
 				break // whoever calls next meets the error

@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"unsafe"
@@ -59,51 +58,68 @@ func (s *snapshot) over(b []byte) error {
 	return err
 }
 
-// Bits of an entry of the kernel's page map.
+// What is copied back; if more was changed, all pages are let go, to be fetched again
+// as they are needed. That costs more, but leaves no memory behind.
 const (
-	pagePresent = 1 << 63
-	pageSwapped = 1 << 62
-	pageShared  = 1 << 61 // it still belongs to the file
+	manyRegions = 128
+	manyBytes   = 1 << 20
 )
-
-// manyPages is how many changed pages are copied back; if there are more, all are
-// let go, to be fetched again as they are needed.
-const manyPages = 1024
 
 // restore undoes all changes to b since over.
 func (s *snapshot) restore(b []byte) error {
 	b = b[:len(s.bytes)]
-	changed, known := s.changed(b)
-	if !known || len(changed) > manyPages {
+	var list [manyRegions]region
+	n, err := s.changed(b, list[:])
+	size := uint64(0)
+	for _, r := range list[:n] {
+		size += r.end - r.start
+	}
+	if err != nil || n == manyRegions || size > manyBytes {
 		return unix.Madvise(b, unix.MADV_DONTNEED)
 	}
-	size := os.Getpagesize()
-	for _, at := range changed {
-		copy(b[at:at+size], s.bytes[at:])
+	begin := address(b)
+	for _, r := range list[:n] {
+		copy(b[r.start-begin:r.end-begin], s.bytes[r.start-begin:])
 	}
 	return nil
 }
 
-// changed finds the pages of b that were written to since over, if the system
-// shows that.
-func (s *snapshot) changed(b []byte) (offsets []int, known bool) {
+// region is a range of addresses, as the kernel writes it.
+type region struct{ start, end, categories uint64 }
+
+// Kinds of pages, of PAGEMAP_SCAN.
+const (
+	pageFile    = 1 << 2
+	pagePresent = 1 << 3
+	pageSwapped = 1 << 4
+)
+
+const pagemapScan = 0xc0606610 // ioctl of the page map, since Linux 6.7
+
+// changed lists the ranges of b that were written to since over: those whose pages
+// do not belong to the file any more.
+func (s *snapshot) changed(b []byte, list []region) (int, error) {
 	if s.pages == nil {
-		return nil, false
+		return 0, unix.ENOSYS
 	}
-	size := os.Getpagesize()
-	entries := make([]byte, 8*len(b)/size)
-	first := uintptr(unsafe.Pointer(unsafe.SliceData(b))) / uintptr(size)
-	if _, err := s.pages.ReadAt(entries, int64(first)*8); err != nil {
-		return nil, false
+	arg := struct {
+		size, flags, start, end, walkEnd      uint64
+		vec                                   *region
+		vecLen, maxPages, inverted, all, any_ uint64
+		wanted                                uint64
+	}{
+		size: 96, start: address(b), end: address(b) + uint64(len(b)),
+		vec: unsafe.SliceData(list), vecLen: uint64(len(list)),
+		inverted: pageFile, all: pageFile, any_: pagePresent | pageSwapped, wanted: pageFile,
 	}
-	for i := 0; i < len(entries); i += 8 {
-		e := binary.NativeEndian.Uint64(entries[i:])
-		if e&(pagePresent|pageSwapped) != 0 && e&pageShared == 0 {
-			offsets = append(offsets, i/8*size)
-		}
+	n, _, e := unix.Syscall(unix.SYS_IOCTL, s.pages.Fd(), pagemapScan, uintptr(unsafe.Pointer(&arg)))
+	if e != 0 {
+		return 0, e
 	}
-	return offsets, true
+	return int(n), nil
 }
+
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 func (s *snapshot) close() {
 	if s.bytes != nil {
