@@ -8,7 +8,7 @@ export GO
 # Where git cannot read the checkout the binary goes without its revision.
 STAMP     := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 
-.PHONY: build quickstart test race check lint bench clean
+.PHONY: build quickstart test race fuzz check lint bench clean
 
 build: ## compile the command and the skill plugins
 	$(GO) build -trimpath -buildvcs=$(STAMP) -o $(BIN) ./cmd/valence
@@ -25,6 +25,9 @@ test: build check ## everything CI checks
 
 race: ## the race detector, as far as there is a C compiler
 	./scripts/race
+
+fuzz: ## every fuzz target for FUZZTIME each, 60s unless set
+	./scripts/fuzz
 
 check: ## what the tool chain itself objects to
 	$(GO) vet ./...

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"strings"
@@ -218,8 +219,16 @@ func TestSection(t *testing.T) {
 func FuzzSection(f *testing.F) {
 	f.Add(WithSection([]byte("\x00asm\x01\x00\x00\x00"), ManifestSection, []byte(good)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, found, err := Section(b, ManifestSection); found && err != nil {
+		text, found, err := Section(b, ManifestSection)
+		if found && err != nil {
 			t.Error("both found and an error")
+		}
+		if err != nil || found && !bytes.Contains(b, text) {
+			return
+		}
+		more, also, err := Section(WithSection(b, ManifestSection, []byte("more")), ManifestSection)
+		if err != nil || !also || found && !bytes.Equal(more, text) || !found && string(more) != "more" {
+			t.Errorf("with a section more: %q, %v, %v", more, also, err)
 		}
 	})
 }
