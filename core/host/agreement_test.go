@@ -20,9 +20,6 @@ import (
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
-// agreed is how many tasks of each skill are compared.
-const agreed = 50
-
 // TestTransportsAgree builds and scores tasks of every skill as a WASM module and
 // as a process, and compares the answers byte by byte. Each task's output is once
 // its reference and once nothing, that of every fourth also what another task wants.
@@ -33,6 +30,10 @@ const agreed = 50
 func TestTransportsAgree(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3 here, which the records' tests are written in")
+	}
+	agreed := 50 // tasks of each skill
+	if testing.Short() {
+		agreed = 4
 	}
 	for _, skill := range []struct {
 		name, shape string
