@@ -53,9 +53,9 @@ func run(ctx context.Context, dir string, env []string, program string, args ...
 }
 
 // noToolChain says that nothing here can build the folder.
-func (f *folder) noToolChain(what, install string, detail ...string) error {
+func (f *folder) noToolChain(install string, detail ...string) error {
 	return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P011",
-		Summary: "plugin " + quote(f.ref) + " is a folder of sources, and there is no " + what + " to build it",
+		Summary: "plugin " + quote(f.ref) + " is a folder of sources, and there is no " + languages[f.manifest.Language].compiler + " to build it",
 		Hint:    install, Detail: detail}
 }
 

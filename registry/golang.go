@@ -28,7 +28,7 @@ func (f *folder) goCompiler(transport, name string) (*goCompiler, error) {
 	}
 	program, err := exec.LookPath(name)
 	if err != nil {
-		return nil, f.noToolChain("Go tool chain", "install Go (https://go.dev/dl) or name a built .wasm file", "looked for "+quote(name)+": "+err.Error())
+		return nil, f.noToolChain("install Go (https://go.dev/dl) or name a built .wasm file", "looked for "+quote(name)+": "+err.Error())
 	}
 	c := &goCompiler{folder: f, program: program, flags: flags, target: []string{"GOOS=wasip1", "GOARCH=wasm"}}
 	if transport == Process {

@@ -25,6 +25,7 @@ const (
 // language is how a folder of its sources becomes a plugin.
 type language struct {
 	transports []string // that it can have; the first is the default
+	compiler   string   // in words
 	// The rest is for those that one fixed command makes into a module.
 	tools   []string // programs that must be there; the first is asked for its version
 	version []string // arguments
@@ -40,7 +41,7 @@ type language struct {
 }
 
 var languages = map[string]language{
-	Go: {transports: []string{WASM, Process}},
+	Go: {transports: []string{WASM, Process}, compiler: "Go tool chain"},
 	Python: {
 		transports: []string{Process},
 		tools:      []string{"python3"},
@@ -49,6 +50,7 @@ var languages = map[string]language{
 	},
 	Rust: {
 		transports: []string{WASM},
+		compiler:   "Rust compiler for WASM",
 		tools:      []string{"cargo"},
 		version:    []string{"--version", "--verbose"},
 		install:    "install Rust (https://rustup.rs) and `rustup target add wasm32-unknown-unknown`, or name a built .wasm file",
@@ -63,6 +65,7 @@ var languages = map[string]language{
 	},
 	C: {
 		transports: []string{WASM},
+		compiler:   "C compiler for WASM",
 		tools:      []string{"clang", "wasm-ld"},
 		version:    []string{"--version"},
 		install:    "install clang and lld with WASM support, e.g. apt install clang lld, or name a built .wasm file",
@@ -83,6 +86,7 @@ var languages = map[string]language{
 	},
 	AssemblyScript: {
 		transports: []string{WASM},
+		compiler:   "AssemblyScript compiler",
 		tools:      []string{"npx"},
 		version:    []string{"--no-install", "asc", "--version"},
 		install:    "install Node.js and run `npm install` in the folder, whose package.json names assemblyscript, or name a built .wasm file",
@@ -113,7 +117,7 @@ func (f *folder) foreignCompiler() (*foreignCompiler, error) {
 	for i, name := range l.tools {
 		program, err := exec.LookPath(name)
 		if err != nil {
-			return nil, f.noToolChain(name, l.install, "looked for "+quote(name)+": "+err.Error())
+			return nil, f.noToolChain(l.install, "looked for "+quote(name)+": "+err.Error())
 		}
 		if i == 0 {
 			c.program = program
@@ -133,7 +137,7 @@ func (c *foreignCompiler) key(ctx context.Context) (string, error) {
 	version, err := run(ctx, c.dir, nil, c.program, c.version...)
 	var e *toolError
 	if errors.As(err, &e) {
-		return "", c.noToolChain(strings.Join(append(c.tools[:1:1], c.version...), " "), c.install, strings.Split(strings.TrimSpace(e.text), "\n")...)
+		return "", c.noToolChain(c.install, strings.Split(strings.TrimSpace(e.text), "\n")...)
 	} else if err != nil {
 		return "", err
 	}
@@ -181,7 +185,7 @@ func (c *foreignCompiler) compile(ctx context.Context, tmp string) ([]byte, erro
 func (c *foreignCompiler) explain(err error) error {
 	var e *toolError
 	if errors.As(err, &e) && c.absent != nil && c.absent.MatchString(e.text) {
-		return c.noToolChain("WASM target of "+c.tools[0], c.install, strings.Split(strings.TrimSpace(e.text), "\n")...)
+		return c.noToolChain(c.install, strings.Split(strings.TrimSpace(e.text), "\n")...)
 	}
 	return c.folder.explain(err, c.complaint)
 }

@@ -25,7 +25,7 @@ const (
 
 // plugin writes a folder that is a module of its own, so that tests depend on no
 // other package and build fast.
-func plugin(t *testing.T, files map[string]string) string {
+func plugin(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	all := map[string]string{ManifestFile: manifest, "main.go": source1, "shift.go": shift, "go.mod": ownGoMod}
@@ -38,7 +38,7 @@ func plugin(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func resolve(t *testing.T, ref string, o Options) *Module {
+func resolve(t testing.TB, ref string, o Options) *Module {
 	t.Helper()
 	m, err := Resolve(t.Context(), ref, o)
 	if err != nil {

@@ -30,7 +30,7 @@ type house struct {
 	stop  func()
 }
 
-func open(t *testing.T) *house {
+func open(t testing.TB) *house {
 	t.Helper()
 	h := &house{Handler: ociregistry.New(ociregistry.Logger(stdlog.New(io.Discard, "", 0)))}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func open(t *testing.T) *house {
 	return h
 }
 
-func (h *house) options(t *testing.T, l *log) Options {
+func (h *house) options(t testing.TB, l *log) Options {
 	return Options{Cache: t.TempDir(), Repository: h.host + "/acme", Log: slog.New(l), client: oci.Client{Pause: time.Nanosecond}}
 }
 
@@ -63,7 +63,7 @@ func tiny(t *testing.T, version string) string {
 	return path
 }
 
-func pushed(t *testing.T, ref, to string, k *PrivateKey, o Options) *Pushed {
+func pushed(t testing.TB, ref, to string, k *PrivateKey, o Options) *Pushed {
 	t.Helper()
 	p, err := Push(t.Context(), ref, to, k, false, o)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func key(t *testing.T) PrivateKey {
+func key(t testing.TB) PrivateKey {
 	t.Helper()
 	k, err := GenerateKey()
 	if err != nil {

@@ -32,7 +32,8 @@ import (
 // Client talks to registries. The zero Client is usable, also by many goroutines.
 type Client struct {
 	// Pause before the first further attempt; each further one doubles it. Default
-	// 500 ms. What fails for a moment is tried four times.
+	// 500 ms. What fails for a moment is tried four times; an answer that does not
+	// begin within 30 s has failed.
 	Pause time.Duration
 }
 
@@ -95,15 +96,21 @@ func Check(address string) error {
 	return err
 }
 
-func (c Client) options(ctx context.Context) []remote.Option {
+// answer is how long a registry may take to begin an answer.
+const answer = 30 * time.Second
+
+// options are those of one call; done frees what it held.
+func (c Client) options(ctx context.Context) (o []remote.Option, done func()) {
 	pause := c.Pause
 	if pause == 0 {
 		pause = 500 * time.Millisecond
 	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = answer
 	return []remote.Option{
-		remote.WithContext(ctx), remote.WithUserAgent("valence"), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithContext(ctx), remote.WithTransport(t), remote.WithUserAgent("valence"), remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithRetryBackoff(remote.Backoff{Duration: pause, Factor: 2, Jitter: 0.1, Steps: 4}),
-	}
+	}, t.CloseIdleConnections
 }
 
 // Find asks for the artifact at an address, which is host/repository:tag or
@@ -113,7 +120,9 @@ func (c Client) Find(ctx context.Context, address string) (*Found, error) {
 	if err != nil {
 		return nil, &Error{"find", address, Invalid, err}
 	}
-	got, err := remote.Get(ref, c.options(ctx)...)
+	options, done := c.options(ctx)
+	defer done()
+	got, err := remote.Get(ref, options...)
 	if err != nil {
 		return nil, failure(ctx, "find", address, err)
 	}
@@ -137,7 +146,9 @@ func Open(raw []byte) (*Found, error) {
 // Fetch gives the module, whose bytes have the digest and the size that were found.
 // It is for what [Client.Find] gave.
 func (f *Found) Fetch(ctx context.Context) ([]byte, error) {
-	layer, err := remote.Layer(f.ref.Context().Digest(f.Module), f.client.options(ctx)...)
+	options, done := f.client.options(ctx)
+	defer done()
+	layer, err := remote.Layer(f.ref.Context().Digest(f.Module), options...)
 	if err != nil {
 		return nil, failure(ctx, "fetch", f.address, err)
 	}
@@ -178,7 +189,9 @@ func (c Client) Push(ctx context.Context, address string, a *Artifact) (string, 
 	if err != nil {
 		return "", err
 	}
-	if err := remote.Write(ref, img, c.options(ctx)...); err != nil {
+	options, done := c.options(ctx)
+	defer done()
+	if err := remote.Write(ref, img, options...); err != nil {
 		return "", failure(ctx, "push", address, err)
 	}
 	return digest(raw), nil

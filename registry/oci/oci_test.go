@@ -9,6 +9,8 @@ import (
 	stdlog "log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,6 +239,31 @@ func TestWhatTheRegistryAnswers(t *testing.T) {
 		if want != Absent { // a push begins by asking, and takes this for an answer
 			reason(t, err, want)
 		}
+	}
+}
+
+// A registry that wants a name and a password gets those of docker's configuration.
+func TestCredentials(t *testing.T) {
+	host := serve(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if name, word, _ := r.BasicAuth(); name != "acme" || word != "secret" {
+				w.Header().Set("WWW-Authenticate", `Basic realm="r"`)
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	_, err := quick.Push(t.Context(), host+"/acme/tiny:1", sample)
+	reason(t, err, Denied)
+	config := `{"auths": {"` + host + `": {"username": "acme", "password": "secret"}}}`
+	if err := os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	push(t, host+"/acme/tiny:1")
+	if _, err := quick.Find(t.Context(), host+"/acme/tiny:1"); err != nil {
+		t.Error(err)
 	}
 }
 
