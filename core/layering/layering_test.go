@@ -40,6 +40,8 @@ var leaves = map[string][]string{
 	"core/data/pocket":        {"core/policy", "core/patch"},
 	"core/examine":            {"registry", "core/host", "core/sandbox", "core/scoring"},
 	"core/report":             {"core/journal", "core/eval", "core/atif", "core/config"},
+
+	"core/host/wasm/internal/binary": nil,
 }
 
 // TestDirection lists what every package imports and refuses an arrow that points
