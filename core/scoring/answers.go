@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/wire"
 )
@@ -74,6 +75,9 @@ func (a *Answers) Complete(ctx context.Context, q Question) (*Answer, error) {
 		return wire.Marshal(r), keep, nil
 	})
 	if err != nil {
+		if diag.KindOf(err) == diag.KindUnknown { // this caller's own end
+			err = diag.Errorf(diag.KindJudge, "ask model", a.name, "waiting for the answer: %w", err)
+		}
 		return nil, err
 	}
 	if own && fresh != nil {

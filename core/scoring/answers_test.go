@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -116,6 +117,30 @@ func TestErrorsAreNotKept(t *testing.T) {
 	p.fail = nil
 	if got, err := a.Complete(t.Context(), ask("x")); err != nil || got.Cached {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Whoever gives up gets an error of the model's kind, and the answer under way is
+// still the others'.
+func TestGivingUpOnAnAnswer(t *testing.T) {
+	started, release := make(chan struct{}), make(chan struct{})
+	a := KeepAnswers(listener(func(q Question) (*Answer, error) {
+		close(started)
+		<-release
+		return &Answer{Texts: []string{"x"}}, nil
+	}), "m", AnswersOptions{})
+	first := make(chan error, 1)
+	go func() { _, err := a.Complete(t.Context(), ask("x")); first <- err }()
+	<-started
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if _, err := a.Complete(ctx, ask("x")); !errors.Is(err, why) || diag.KindOf(err) != diag.KindJudge || err.Error() != "ask model: m: waiting for the answer: enough" {
+		t.Error(err)
+	}
+	close(release)
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }
 

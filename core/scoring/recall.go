@@ -45,6 +45,9 @@ func (m *recall) do(ctx context.Context, key [32]byte, find func() (data []byte,
 		}
 		mine := false
 		ch := m.flight.DoChan(string(key[:]), func() (any, error) {
+			if data, ok := m.get(key); ok { // another's find ended since
+				return data, nil
+			}
 			mine = true
 			data, keep, err := find()
 			if err == nil && keep {
@@ -68,14 +71,25 @@ func (m *recall) do(ctx context.Context, key [32]byte, find func() (data []byte,
 }
 
 func (m *recall) lookup(key [32]byte) ([]byte, bool) {
+	data, ok := m.get(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ok {
+		m.hits++
+	} else {
+		m.misses++
+	}
+	return data, ok
+}
+
+// get does not count.
+func (m *recall) get(key [32]byte) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.known[key]
 	if !ok {
-		m.misses++
 		return nil, false
 	}
-	m.hits++
 	m.order.MoveToFront(e)
 	return e.Value.(*remembered).data, true
 }
