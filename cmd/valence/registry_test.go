@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	ociregistry "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,11 +24,11 @@ import (
 // house is a registry on loopback whose answers can be spoilt.
 type house struct {
 	http.Handler
-	spoilt bool
+	spoilt atomic.Bool
 }
 
 func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.spoilt || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+	if !h.spoilt.Load() || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
@@ -60,7 +61,7 @@ func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	case args[0] == "stop":
 		at.Server.Close()
 	default:
-		at.spoilt = args[0] == "spoil"
+		at.spoilt.Store(args[0] == "spoil")
 	}
 }
 
