@@ -223,8 +223,9 @@ func TestSwap(t *testing.T) {
 	}
 	says(command(0, "repro.judge="+exits), "swapped repro judge: sha256:")
 	says(command(0, "repro.judge="+exits), "nothing to swap")
-	says(command(11, "repro.judge="+torn), "does not compile: undefined: nonsense")
+	says(command(11, "repro.judge="+torn), "error[P010]: plugin \""+torn+"\" does not compile: undefined: nonsense\n  --> "+torn+"/main.go:")
 	says(command(11, "repro.judge="+other), "cannot serve as a judge")
+	says(command(11, "repro.judge="+never), "error[plugin]: try plugin: repro: task repro/")
 	says(command(11, "repro.judge="+never), "the reference answer scores 0, want 1")
 	says(command(11, "repro.plugin=plugins/editing"), "it builds other training tasks")
 	says(command(11, "unittest.config.mutants=99"), `setting "mutants" is "99"`)
@@ -280,7 +281,7 @@ func TestSwap(t *testing.T) {
 
 	swaps := checkSwaps(t, q.folder())
 	want := []string{
-		"command repro judge accepted", "command repro judge refused", "command repro judge refused", "command repro judge refused",
+		"command repro judge accepted", "command repro judge refused", "command repro judge refused", "command repro judge refused", "command repro judge refused",
 		"command repro evaluate refused", "command unittest evaluate refused", "command repro  refused",
 		"file localization evaluate accepted", "signal repro judge accepted", "file   refused",
 	}

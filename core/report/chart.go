@@ -195,9 +195,6 @@ func lineChart(label string, a axes, ss ...series) template.HTML {
 	var p pen
 	p.open(chartHeight, label)
 	p.grid(f, a)
-	for _, m := range a.marks {
-		p.mark(f, m)
-	}
 	for _, s := range ss {
 		p.band(f, s)
 	}
@@ -216,6 +213,9 @@ func lineChart(label string, a axes, ss ...series) template.HTML {
 			}
 			p.f(`</title></circle>`)
 		}
+	}
+	for _, m := range a.marks {
+		p.mark(f, m)
 	}
 	return p.done()
 }

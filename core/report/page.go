@@ -221,6 +221,9 @@ func (v interval) text() (mean, ci string) {
 // curves are the learning curves: one chart a skill, and the mean.
 func (r *Report) curves() pageSection {
 	sec := pageSection{Title: "Learning curves", Text: "Avg@k with its 95% interval on measured tasks (dots), and the mean score of the training episodes of each step (thin line). The two are drawn from different tasks."}
+	if len(r.marks("")) > 0 {
+		sec.Text += " Dashed lines are swaps, numbered as in their table below."
+	}
 	steps := r.x()
 	for i, name := range r.Skills() {
 		var ss []series

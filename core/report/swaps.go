@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -17,8 +18,8 @@ type mark struct {
 
 // pageSwap is a row of the page's table of swaps.
 type pageSwap struct {
-	Number, Step, Group, Skill, Role, From, To, By, Reason string
-	Refused                                                bool
+	Number, Step, Group, Skill, Role, From, To, Ref, By, Reason string
+	Refused                                                     bool
 }
 
 // marks are the accepted swaps of a skill, or of all with "", one for each step.
@@ -49,15 +50,12 @@ func (r *Report) pageSwaps() []pageSwap {
 	var out []pageSwap
 	n := 0
 	for _, s := range r.Swaps {
-		p := pageSwap{Step: fmt.Sprint(s.Step), Skill: s.Skill, Role: part(s.Role), From: digest(s.From), To: digest(s.To), By: s.By, Reason: firstLine(s.Reason)}
+		p := pageSwap{Step: fmt.Sprint(s.Step), Skill: s.Skill, Role: part(s.Role), From: digest(s.From), To: digest(s.To), Ref: s.Ref, By: s.By, Reason: firstLine(s.Reason)}
 		if s.Outcome == journal.Accepted {
 			n++
 			p.Number, p.Group = fmt.Sprint(n), fmt.Sprint(s.Dispatch)
 		} else {
 			p.Refused = true
-			if p.To == "" {
-				p.To = s.Ref
-			}
 		}
 		out = append(out, p)
 	}
@@ -77,7 +75,7 @@ func (r *Report) swapTable(b *strings.Builder) {
 		if s.Refused {
 			outcome = journal.Refused + ": " + s.Reason
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, dash(s.Group), dash(s.Skill), dash(s.Role), dash(s.From), dash(s.To), s.By, outcome)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, dash(s.Group), dash(s.Skill), dash(s.Role), dash(s.From), dash(cmp.Or(s.To, s.Ref)), s.By, outcome)
 	}
 	w.Flush()
 }

@@ -32,9 +32,24 @@ type asked struct {
 
 // answered is what became of it.
 type answered struct {
-	Swaps []journal.Swap `json:"swaps,omitempty"`
-	Kind  diag.Kind      `json:"kind,omitempty"`  // of the refusal
-	Error string         `json:"error,omitempty"` // the refusal; "": it was accepted
+	Swaps   []journal.Swap `json:"swaps,omitempty"`
+	Error   string         `json:"error,omitempty"`   // the refusal; "": it was accepted
+	Kind    diag.Kind      `json:"kind,omitempty"`    // of the refusal
+	Details diag.List      `json:"details,omitempty"` // its diagnostics, if it has any
+}
+
+// answerTo says what became of a question.
+func answerTo(swaps []journal.Swap, err error) answered {
+	a := answered{Swaps: swaps}
+	if err == nil {
+		return a
+	}
+	a.Error, a.Kind = err.Error(), diag.KindOf(err)
+	var one *diag.Diagnostic
+	if !errors.As(err, &a.Details) && errors.As(err, &one) {
+		a.Details = diag.List{one}
+	}
+	return a
 }
 
 // Ask has the process that works on the run in dir swap plugins or judges: each of
@@ -91,28 +106,23 @@ func Ask(ctx context.Context, dir string, set []string) ([]journal.Swap, error) 
 }
 
 func (a answered) err() error {
-	if a.Error == "" {
+	switch {
+	case a.Error == "":
 		return nil
+	case len(a.Details) > 0:
+		return &refusal{a.Error, a.Details}
 	}
-	return &refusal{a.Kind, a.Error}
+	return &refusal{a.Error, &diag.Error{Kind: a.Kind, Err: errors.New(a.Error)}}
 }
 
 // refusal is the run's reason, word for word.
 type refusal struct {
-	kind diag.Kind
-	text string
+	text  string
+	cause error
 }
 
 func (r *refusal) Error() string { return r.text }
-
-// As lets diag.KindOf find the kind.
-func (r *refusal) As(target any) bool {
-	e, ok := target.(**diag.Error)
-	if ok {
-		*e = &diag.Error{Kind: r.kind, Err: errors.New(r.text)}
-	}
-	return ok
-}
+func (r *refusal) Unwrap() error { return r.cause }
 
 func reply(d journal.Dir, name string) (a answered, ok bool, err error) {
 	b, err := os.ReadFile(d.Path(name + answer))

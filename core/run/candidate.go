@@ -25,11 +25,11 @@ func (w *swapper) candidate(ctx context.Context, wanted wish, name string) (cand
 	k := w.skill(name)
 	old, let := k.hold()
 	defer let()
-	c := candidate{skill: k, rows: w.rows(wanted, name)}
 	p, ok := partOf(wanted.want, name)
 	if !ok {
-		return c, nil // its section is gone: that holds from the next start
+		return candidate{}, nil // its section is gone: that holds from the next start
 	}
+	c := candidate{skill: k, rows: w.rows(wanted, p, old)}
 	b, err := w.bind(ctx, p, wanted.want)
 	if err != nil {
 		return c, err
@@ -92,18 +92,19 @@ func sameTasks(skill, which string, old, now []*sdk.Task) error {
 }
 
 // rows says what a wish changes of a skill, in words: a row for each role whose keys
-// differ.
-func (w *swapper) rows(wanted wish, name string) []journal.Swap {
+// differ, or one without a role.
+func (w *swapper) rows(wanted wish, p part, old *Binding) []journal.Swap {
 	values := config.Values(wanted.want)
 	of := map[string]*journal.Swap{}
 	for _, k := range config.Changed(w.force, wanted.want) {
 		skill, role := w.roleOf(k)
-		if skill != name || role == "" {
+		if skill != p.name || role == "" {
 			continue
 		}
 		r := of[role]
 		if r == nil {
-			r = &journal.Swap{By: wanted.by, Skill: name, Role: role, Set: map[string]string{}, File: map[string]string{}}
+			r = p.row(wanted.by, role, old.Scorer.Digests()[role])
+			r.Set, r.File = map[string]string{}, map[string]string{}
 			of[role] = r
 		}
 		r.Set[k] = values[k]
@@ -116,9 +117,18 @@ func (w *swapper) rows(wanted wish, name string) []journal.Swap {
 		out = append(out, *of[role])
 	}
 	if out == nil {
-		out = []journal.Swap{{By: wanted.by, Skill: name}}
+		out = []journal.Swap{{By: wanted.by, Skill: p.name}}
 	}
 	return out
+}
+
+// row is a swap of one role, before it is known what comes of it.
+func (p part) row(by, role, from string) *journal.Swap {
+	r := &journal.Swap{By: by, Skill: p.name, Role: role, From: from, Ref: p.plugin}
+	if role == "judge" {
+		r.Ref = p.judge
+	}
+	return r
 }
 
 // digests completes rows with what was found: a row for each role whose words or
@@ -131,15 +141,12 @@ func (w *swapper) digests(wanted wish, p part, rows []journal.Swap, old, now *Bi
 		if i < 0 && from[role] == to[role] {
 			continue
 		}
-		r := journal.Swap{By: wanted.by, Skill: p.name, Role: role}
+		r := p.row(wanted.by, role, from[role])
 		if i >= 0 {
-			r = rows[i]
+			r = &rows[i]
 		}
-		r.From, r.To, r.Ref = from[role], to[role], p.plugin
-		if role == "judge" {
-			r.Ref = p.judge
-		}
-		out = append(out, r)
+		r.To = to[role]
+		out = append(out, *r)
 	}
 	return out
 }

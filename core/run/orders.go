@@ -99,12 +99,9 @@ func (t *trainer) noteResumed(step int) error {
 		if from := before[key]; from != "" && from != now[key] {
 			dot := strings.LastIndexByte(key, '.')
 			p, _ := partOf(t.Config, key[:dot])
-			r := journal.Swap{Time: time.Now().UTC(), Step: step, Dispatch: first, Skill: key[:dot], Role: key[dot+1:],
-				From: from, To: now[key], Ref: p.plugin, By: journal.ByResume, Outcome: journal.Accepted}
-			if r.Role == "judge" {
-				r.Ref = p.judge
-			}
-			rows = append(rows, r)
+			r := p.row(journal.ByResume, key[dot+1:], from)
+			r.Time, r.Step, r.Dispatch, r.To, r.Outcome = time.Now().UTC(), step, first, now[key], journal.Accepted
+			rows = append(rows, *r)
 		}
 	}
 	if len(rows) == 0 {

@@ -26,11 +26,7 @@ func (w *swapper) answer(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		a := answered{Swaps: swaps}
-		if err != nil {
-			a.Kind, a.Error = diag.KindOf(err), err.Error()
-		}
-		if err := errors.Join(w.dir.WriteJSON(name+answer, a), os.Remove(w.dir.Path(name+question))); err != nil {
+		if err := errors.Join(w.dir.WriteJSON(name+answer, answerTo(swaps, err)), os.Remove(w.dir.Path(name+question))); err != nil {
 			w.warn("a command cannot be answered", err)
 		}
 	}
