@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -92,6 +93,39 @@ func TestHostIsNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "reach the host: ") || out != nil {
 			t.Errorf("%q: %q, %v", ids, out, err)
 		}
+	}
+}
+
+// TestHostIsMet: the first call opens the connection, whether it asks or not, since
+// go-plugin forgets the address. What failed is tried again.
+func TestHostIsMet(t *testing.T) {
+	met, failed := make(chan uint32), errors.New("not yet")
+	s := &server{
+		hosts:   map[uint32]*host{},
+		handler: func(context.Context, Ask, uint32, []byte) ([]byte, error) { return nil, nil },
+		dial: func(id uint32) (*grpc.ClientConn, error) {
+			met <- id
+			return nil, failed
+		},
+	}
+	s.printed.Do(func() {}) // the test keeps its standard files
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs(MetaHost, "7"))
+	for range 2 { // the second one finds it met
+		if _, err := s.serve(ctx, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if id := <-met; id != 7 {
+		t.Errorf("met %d, want 7", id)
+	}
+	asked := make(chan error)
+	go func() {
+		_, err := s.asker(ctx)(ctx, 1, nil)
+		asked <- err
+	}()
+	<-met
+	if err := <-asked; !errors.Is(err, failed) {
+		t.Errorf("error %v, want %v", err, failed)
 	}
 }
 

@@ -65,8 +65,8 @@ func Limits() []grpc.ServerOption {
 type server struct {
 	goplugin.NetRPCUnsupportedPlugin
 	handler Handler
-	broker  *goplugin.GRPCBroker
-	stderr  *os.File // the real one
+	dial    func(id uint32) (*grpc.ClientConn, error) // the broker's
+	stderr  *os.File                                  // the real one
 	printed sync.Once
 
 	mu    sync.Mutex
@@ -75,14 +75,13 @@ type server struct {
 
 // host is the connection to one server of the host. It is opened once.
 type host struct {
-	dial sync.Once
-	conn *grpc.ClientConn
-	err  error
+	mu   sync.Mutex
+	conn *grpc.ClientConn // nil until it is open
 }
 
 // GRPCServer registers the skill's service.
 func (s *server) GRPCServer(b *goplugin.GRPCBroker, r *grpc.Server) error {
-	s.broker = b
+	s.dial = b.Dial
 	Register(r, SkillService, SkillMethods(), s.serve)
 	return nil
 }
@@ -118,6 +117,7 @@ func Register(r *grpc.Server, service string, methods []Method, serve func(ctx c
 // files, whose contents would get lost with the process.
 func (s *server) serve(ctx context.Context, method uint32, in []byte) ([]byte, error) {
 	s.printed.Do(func() { os.Stdout, os.Stderr = s.stderr, s.stderr })
+	s.meet(ctx)
 	out, err := s.handler(ctx, s.asker(ctx), method, in)
 	if err != nil {
 		return nil, Error(err)
@@ -171,13 +171,41 @@ func (s *server) host(ids []string) (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", MetaHost, err)
 	}
-	s.mu.Lock()
-	h := s.hosts[uint32(id)]
-	if h == nil {
-		h = new(host)
-		s.hosts[uint32(id)] = h
+	h, _ := s.known(uint32(id))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn == nil {
+		if h.conn, err = s.dial(uint32(id)); err != nil {
+			h.conn = nil // the next question tries again
+			return nil, err
+		}
 	}
-	s.mu.Unlock()
-	h.dial.Do(func() { h.conn, h.err = s.broker.Dial(uint32(id)) })
-	return h.conn, h.err
+	return h.conn, nil
+}
+
+// known gives the server with an id, and whether it is new.
+func (s *server) known(id uint32) (h *host, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h = s.hosts[id]; h == nil {
+		h, first = new(host), true
+		s.hosts[id] = h
+	}
+	return h, first
+}
+
+// meet opens the connection to the host's server with the first call that names it.
+// go-plugin forgets an address that nobody wants within seconds, and the first
+// question may come hours later.
+func (s *server) meet(ctx context.Context) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	ids := md.Get(MetaHost)
+	if len(ids) == 0 {
+		return
+	}
+	if id, err := strconv.ParseUint(ids[0], 10, 32); err == nil {
+		if _, first := s.known(uint32(id)); first {
+			go s.host(ids)
+		}
+	}
 }
