@@ -16,7 +16,8 @@ import (
 //
 //	sha256/<hex>     a module or a program
 //	builds/<key>     digest of what sources became
-//	refs/<hex>       what a reference led to when it was last fetched
+//	refs/<hex>       what an address led to when it was last fetched, and when a
+//	                 module was last fetched from it
 //	locks/<key>      held while a key is being built
 type cache string
 

@@ -77,7 +77,14 @@ var languages = map[string]language{
 			args := []string{"--target=wasm32", "-std=c11", "-O2", "-ffreestanding", "-nostdlib", "-fno-ident",
 				"-Wl,--no-entry", "-Wl,--strip-all", "-fno-color-diagnostics", "-o", filepath.Join(out, "skill.wasm")}
 			for _, s := range sources {
-				args = append(args, filepath.Base(s))
+				name := filepath.Base(s)
+				if strings.HasPrefix(name, ".") {
+					continue // hidden, and not copied
+				}
+				if !sourceForm.MatchString(name) {
+					return nil, &toolError{err: fmt.Errorf("a source is called %q; want letters, digits, _, dots and hyphens, the last two not first", name)}
+				}
+				args = append(args, name)
 			}
 			return args, nil
 		},
@@ -100,6 +107,10 @@ var languages = map[string]language{
 	},
 }
 
+// sourceForm is what a C source may be called: clang takes -name for an option, and
+// @name, also with a folder before it, for a file of options.
+var sourceForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
 func languageNames() []string { return sortedKeys(languages) }
 
 // foreignCompiler makes a module by the fixed command of a language. What is hashed
@@ -121,6 +132,11 @@ func (f *folder) foreignCompiler() (*foreignCompiler, error) {
 		}
 		if i == 0 {
 			c.program = program
+		}
+	}
+	if l.borrowed != "" {
+		if _, err := os.Stat(filepath.Join(f.dir, l.borrowed)); err != nil {
+			return nil, f.noToolChain(l.install, "looked for "+quote(filepath.Join(f.ref, l.borrowed))+": "+cause(err))
 		}
 	}
 	var err error

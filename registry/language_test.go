@@ -22,13 +22,13 @@ var samples = map[string]struct {
 }{
 	C: {
 		files: map[string]string{"skill.c": "#include \"part.h\"\n__attribute__((export_name(\"skill_v1_call\"))) int call(int m, int n) { return m + n + PART; }\n",
-			"part.h": "#define PART 1\n"},
+			"part.h": "#define PART 1\n", ".part.c": "#error hidden\n"},
 		file: "skill.c", from: "m + n", to: "m + k", complaint: "skill.c:2:83",
 	},
 	Rust: {
 		files: map[string]string{"src/lib.rs": "#[no_mangle]\npub extern \"C\" fn skill_v1_call(m: i32, n: i32) -> i32 { m + n }\n",
 			"Cargo.toml": "[package]\nname = \"tiny-skill\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[lib]\ncrate-type = [\"cdylib\"]\n"},
-		file: "src/lib.rs", from: "m + n", to: "m + k", complaint: "src/lib.rs:2:63",
+		file: "src/lib.rs", from: "m + n", to: "m + k", complaint: "src/lib.rs:2:62",
 	},
 }
 
@@ -102,6 +102,29 @@ func TestNothingToCompile(t *testing.T) {
 	}
 	_, err := Resolve(t.Context(), foreign(t, C, nil), Options{Cache: t.TempDir()})
 	wants(t, err, "P010", "does not compile", "no .c file in the folder")
+}
+
+// A file's name is no option of the compiler, and no list of options.
+func TestNamesAreNoOptions(t *testing.T) {
+	if _, err := exec.LookPath("clang"); err != nil {
+		t.Skipf("not tested: %v", err)
+	}
+	for _, name := range []string{"-fplugin=x.c", "@skill.c", "a b.c"} {
+		dir := foreign(t, C, samples[C].files)
+		write(t, filepath.Join(dir, name), "")
+		_, err := Resolve(t.Context(), dir, Options{Cache: t.TempDir()})
+		wants(t, err, "P010", "does not compile", `a source is called "`+name+`"`)
+	}
+}
+
+// The compiler is one of the folder's own packages.
+func TestPackagesAreNotInstalled(t *testing.T) {
+	if _, err := exec.LookPath("npx"); err != nil {
+		t.Skipf("not tested: %v", err)
+	}
+	dir := foreign(t, AssemblyScript, map[string]string{"package.json": "{}"})
+	_, err := Resolve(t.Context(), dir, Options{Cache: t.TempDir()})
+	wants(t, err, "P011", "run `npm install` in the folder", `looked for "`+filepath.Join(dir, "node_modules")+`": no such file or directory`)
 }
 
 func TestLinkOutOfTheFolder(t *testing.T) {

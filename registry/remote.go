@@ -20,8 +20,8 @@ func fromRegistry(ctx context.Context, r *reference, pin *Pin, o Options) (*Modu
 		return nil, onlyWASM(r.ref)
 	}
 	cache := o.cache()
-	cached := cache.recall(r.address)
-	known := cached != nil && (pin == nil || cached.Module == pin.Digest)
+	cached := cache.recall(r.address, pin)
+	known := cached != nil
 	if known && (pin != nil || strings.Contains(r.address, "@")) {
 		if code, err := cache.get(cached.Module); err == nil {
 			return r.accept(cached, code, o)
@@ -136,21 +136,28 @@ func notAModule(ref string, err error) error {
 		Hint:    "name a folder with plugin.toml, or a .wasm file"}
 }
 
-// remember stores a module and what the registry said of it, and that the address led
-// there.
+// remember stores a module and what the registry said of it, that the address led
+// there, and that the module came so.
 func (c cache) remember(address string, f *oci.Found, code []byte) error {
 	for _, b := range [][]byte{code, f.Raw} {
 		if _, err := c.put(b, 0o644); err != nil {
 			return err
 		}
 	}
-	return c.note("refs", refName(address), []byte(f.Digest))
+	return errors.Join(c.note("refs", refName(address), []byte(f.Digest)), c.note("refs", refName(pinnedAddress(address, f.Module)), []byte(f.Digest)))
 }
 
-// recall gives what the registry last said of an address, or nil.
-func (c cache) recall(address string) *oci.Found {
+// pinnedAddress stands for a module at an address, wherever the address leads by now.
+func pinnedAddress(address, module string) string { return address + " " + module }
+
+// recall gives what the registry last said of an address, or, with a pin, of the
+// pinned module there; nil if it said nothing.
+func (c cache) recall(address string, pin *Pin) *oci.Found {
 	_, artifact, immutable := strings.Cut(address, "@")
 	if !immutable {
+		if pin != nil {
+			address = pinnedAddress(address, pin.Digest)
+		}
 		text, err := c.noted("refs", refName(address))
 		if err != nil {
 			return nil
@@ -162,7 +169,7 @@ func (c cache) recall(address string) *oci.Found {
 		return nil
 	}
 	f, err := oci.Open(raw)
-	if err != nil {
+	if err != nil || pin != nil && f.Module != pin.Digest {
 		return nil
 	}
 	return f

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -214,6 +215,15 @@ func TestPinnedAsksNobody(t *testing.T) {
 	if _, err := Push(t.Context(), tiny(t, "0.2.0"), "oci://"+h.host+"/acme/tiny:0.1.0", nil, true, o); err != nil {
 		t.Fatal(err)
 	}
+	// Others who are not pinned follow it, and take nothing from those who are.
+	loose := o
+	loose.Lock = ""
+	if moved := resolve(t, "oci://"+h.host+"/acme/tiny:0.1.0", loose); moved.Digest == m.Digest {
+		t.Error("the tag has not moved")
+	}
+	if again := resolve(t, "tiny@0.1.0", o); again.Digest != m.Digest {
+		t.Errorf("what is pinned is %s by now", again.Digest)
+	}
 	o.Cache = t.TempDir()
 	_, err := Resolve(t.Context(), "tiny@0.1.0", o)
 	wants(t, err, "P017", "pinned  "+m.Digest, "found   sha256:", "--> "+o.Lock+":3:3", "valence plugin add tiny@0.1.0")
@@ -223,6 +233,26 @@ func TestPinnedAsksNobody(t *testing.T) {
 	wants(t, err, "P016", "tiny@0.1.0")
 	if h.asked.Load() != asked {
 		t.Error("the registry was asked for what is not pinned")
+	}
+}
+
+// Many that fetch one module at once, into one cache, all have it whole.
+func TestManyFetchAtOnce(t *testing.T) {
+	h := open(t)
+	o := h.options(t, new(log))
+	p := pushed(t, tiny(t, "0.1.0"), "", nil, o)
+	o.Log = nil
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if m, err := Resolve(t.Context(), "tiny@0.1.0", o); err != nil || m.Digest != p.Module.Digest || Digest(m.Wasm) != m.Digest {
+				t.Errorf("%+v, %v", m, err)
+			}
+		})
+	}
+	all.Wait()
+	if left, err := filepath.Glob(filepath.Join(o.Cache, "*", ".new-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
