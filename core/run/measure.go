@@ -72,7 +72,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 		}
 	}
 	if len(jobs) == 0 {
-		return ev, nil, diag.Errorf(diag.KindConfig, "measure", split, "no task: no [[source]] with use = \"eval\" gives split %q", split)
+		return ev, nil, diag.Errorf(diag.KindConfig, "measure", split, "no task: no [[source]] with use = \"eval\" has split %q, or none of its records gives a task", split)
 	}
 	episodes := make([]journal.Episode, len(jobs))
 	var mu sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"os"
 	"runtime"
@@ -114,7 +115,7 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 	if err != nil {
 		return nil, err
 	}
-	made := make([][]sdk.Task, len(records))
+	made := make([]*sdk.BuildResponse, len(records))
 	var meter scoring.Meter
 	err = each(ctx, len(records), runtime.GOMAXPROCS(0), func(ctx context.Context, i int) error {
 		r := records[i]
@@ -122,7 +123,7 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 		if err != nil {
 			return diag.Wrap(diag.KindPlugin, "build task", b.Skill+"/"+r.ID, err)
 		}
-		made[i] = res.Tasks
+		made[i] = res
 		return nil
 	})
 	if err != nil {
@@ -132,12 +133,37 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 		s.log.Info("the model was asked while tasks were built", "skill", b.Skill, "records", len(records), "calls", u.Calls, "cached", u.Cached, "cost", u.Cost)
 	}
 	var out []*sdk.Task
+	reasons := map[string]int{}
 	for i := range made {
-		for j := range made[i] {
-			out = append(out, &made[i][j])
+		for j := range made[i].Tasks {
+			out = append(out, &made[i].Tasks[j])
+		}
+		if len(made[i].Tasks) == 0 {
+			reasons[made[i].Skipped]++
 		}
 	}
+	s.noteSkipped(b.Skill, len(records), reasons)
 	return out, nil
+}
+
+// noteSkipped says how many records gave no task and why most of them did not; loudly
+// if none gave any.
+func (s *Setup) noteSkipped(skill string, records int, reasons map[string]int) {
+	if len(reasons) == 0 {
+		return
+	}
+	skipped, most := 0, ""
+	for _, reason := range sortedKeys(reasons) {
+		skipped += reasons[reason]
+		if reasons[reason] > reasons[most] {
+			most = reason
+		}
+	}
+	level, text := slog.LevelInfo, "records that give no task"
+	if skipped == records {
+		level, text = slog.LevelWarn, "no record gives a task"
+	}
+	s.log.Log(context.Background(), level, text, "skill", skill, "records", records, "without", skipped, "reason", cmp.Or(most, "the plugin says none"))
 }
 
 // template is what the builder is given: a form's name or a file's text.

@@ -158,7 +158,7 @@ func TestSameSkill(t *testing.T) {
 				}
 			}
 			refusesToJudge(t, p)
-			examine(t, p)
+			examine(t, p, sdktest.Options{})
 			if !t.Failed() {
 				here = append(here, l.name)
 			}
@@ -204,9 +204,10 @@ func (s subject) Describe(context.Context) (name string, roles []string, err err
 	return m.Name, m.Roles, nil
 }
 
-func examine(t *testing.T, p *host.Plugin) {
+func examine(t *testing.T, p *host.Plugin, o sdktest.Options) {
 	passed := 0
-	for _, f := range sdktest.Examine(t.Context(), subject{p}, sdktest.Options{Declared: p.Manifest().Capabilities}) {
+	o.Declared = p.Manifest().Capabilities
+	for _, f := range sdktest.Examine(t.Context(), subject{p}, o) {
 		switch f.Status {
 		case sdktest.Failed:
 			t.Errorf("%s: %s", f.Check, f)

@@ -51,6 +51,7 @@ func TestTypes(t *testing.T) {
 		cache = t.TempDir()
 	}
 	run(t, "-m", "mypy", "--no-error-summary", "--cache-dir", filepath.Join(cache, "valence", "mypy"), "valence", "../../examples/plugins/count-python/skill.py")
+	run(t, "-m", "mypy", "--no-error-summary", "--cache-dir", filepath.Join(cache, "valence", "mypy"), "../../examples/plugins/docstrings-python/skill.py")
 }
 
 // TestInstalls does what an author does, into a folder of its own.
