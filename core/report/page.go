@@ -387,6 +387,7 @@ func (r *Report) ofSteps(title, text string, a axes, get func(journal.Step) floa
 	for _, st := range r.Steps {
 		s.y = append(s.y, get(st))
 	}
+	a.marks = r.marks("")
 	return pageChart{Title: title, Text: text, Picture: lineChart(title, a, s)}
 }
 
@@ -520,7 +521,7 @@ func (r *Report) episodeLength() (pageChart, bool) {
 			c.Legend = append(c.Legend, legend{name, i})
 		}
 	}
-	c.Picture = lineChart(c.Title, axes{}, ss...)
+	c.Picture = lineChart(c.Title, axes{marks: r.marks("")}, ss...)
 	return c, len(ss) > 0
 }
 
@@ -545,7 +546,7 @@ func (r *Report) toolUse() (pageChart, bool) {
 		ss = append(ss, s)
 		c.Legend = append(c.Legend, legend{n, i})
 	}
-	c.Picture = lineChart(c.Title, axes{}, ss...)
+	c.Picture = lineChart(c.Title, axes{marks: r.marks("")}, ss...)
 	return c, len(ss) > 0
 }
 
