@@ -1,10 +1,13 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 
+	"github.com/valence-rl/valence/core/checkout"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/host/transport"
 	"github.com/valence-rl/valence/registry"
@@ -28,13 +31,17 @@ func unstartable(m *registry.Module, err error) error {
 			Detail:  []string{from}}
 	}
 	if lacks := absent.FindStringSubmatch(f.Printed); lacks != nil && m.Manifest.Language == registry.Python {
-		what, how := fmt.Sprintf("the module %q", lacks[1]), "its package"
+		python := m.Command[0]
+		what, first, pack := fmt.Sprintf("the module %q", lacks[1]), "", "PACKAGE"
 		if parts[lacks[1]] {
-			what, how = "the Python SDK", "CHECKOUT/sdk/python (CHECKOUT: Valence's sources)"
+			what, pack = "the Python SDK", cmp.Or(checkout.Python(checkout.Find()), "CHECKOUT/sdk/python")
+		}
+		if python != filepath.Join(filepath.Dir(m.Path), ".venv", "bin", "python3") {
+			first = "python3 -m venv .venv && "
 		}
 		return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P011",
-			Summary: fmt.Sprintf("plugin %q needs %s, which %s has not got", name, what, m.Command[0]),
-			Hint:    fmt.Sprintf("%s -m pip install %s, or make a .venv in the plugin's folder that has it", m.Command[0], how),
+			Summary: fmt.Sprintf("plugin %q needs %s, which %s has not got", name, what, python),
+			Hint:    fmt.Sprintf("in the plugin's folder: %s.venv/bin/pip install %s", first, pack),
 			Detail:  []string{from}}
 	}
 	return &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P013",

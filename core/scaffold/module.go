@@ -9,16 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 
+	sources "github.com/valence-rl/valence/core/checkout"
 	"github.com/valence-rl/valence/core/diag"
 )
-
-// sdkModule is the module that a skill imports the SDK from.
-const sdkModule = "github.com/valence-rl/valence"
 
 // moduleAbove is the go.mod of the module that dir, which need not exist, lies in; ""
 // if it lies in none.
@@ -49,12 +46,12 @@ func ownModule(ctx context.Context, o Options, tree map[string][]byte) (string, 
 	if at != "" {
 		return at, fromCheckout(ctx, at, o.Name, tree)
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path == sdkModule && released(info.Main.Version) {
-		tree["go.mod"] = fmt.Appendf(nil, "module example.com/%s\n\ngo 1.26.0\n\nrequire %s %s\n", o.Name, sdkModule, info.Main.Version)
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path == sources.Module && released(info.Main.Version) {
+		tree["go.mod"] = fmt.Appendf(nil, "module example.com/%s\n\ngo 1.26.0\n\nrequire %s %s\n", o.Name, sources.Module, info.Main.Version)
 		return info.Main.Version, nil
 	}
 	return "", &diag.Diagnostic{Kind: diag.KindConfig, Code: "C045",
-		Summary: "a skill in Go imports " + sdkModule + ", and no checkout of it was found",
+		Summary: "a skill in Go imports " + sources.Module + ", and no checkout of it was found",
 		Hint:    "name one with --sdk DIR, or make the skill inside a Go module"}
 }
 
@@ -64,41 +61,22 @@ func released(version string) bool {
 	return strings.HasPrefix(version, "v") && !strings.ContainsAny(version, "-+")
 }
 
-// checkout finds the folder with the SDK's sources: the one named, or the one that
-// this program was compiled in or lies in. It is "" if there is none.
+// checkout is the folder with the SDK's sources: the one named, or the one that this
+// program was made from; "" if there is none.
 func checkout(named string) (string, error) {
 	if named != "" {
 		at, err := filepath.Abs(named)
 		if err != nil {
 			return "", err
 		}
-		if !holdsSDK(at) {
+		if !sources.Is(at) {
 			return "", &diag.Diagnostic{Kind: diag.KindConfig, Code: "C045",
-				Summary: fmt.Sprintf("--sdk %q is no checkout of %s", named, sdkModule),
+				Summary: fmt.Sprintf("--sdk %q is no checkout of %s", named, sources.Module),
 				Hint:    "name the folder that has its go.mod"}
 		}
 		return at, nil
 	}
-	var start []string
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		start = append(start, filepath.Dir(file))
-	}
-	if program, err := os.Executable(); err == nil {
-		start = append(start, filepath.Dir(program))
-	}
-	for _, at := range start {
-		for ; filepath.Dir(at) != at; at = filepath.Dir(at) {
-			if holdsSDK(at) {
-				return at, nil
-			}
-		}
-	}
-	return "", nil
-}
-
-func holdsSDK(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	return err == nil && bytes.HasPrefix(text, []byte("module "+sdkModule+"\n"))
+	return sources.Find(), nil
 }
 
 // fromCheckout writes a go.mod that takes the SDK from a folder. It names all that
@@ -122,7 +100,7 @@ func fromCheckout(ctx context.Context, at, name string, tree map[string][]byte) 
 		return diag.Wrap(diag.KindConfig, "make skill", at, err)
 	}
 	var mod, sum bytes.Buffer
-	fmt.Fprintf(&mod, "module example.com/%s\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nrequire (\n", name, sdkModule)
+	fmt.Fprintf(&mod, "module example.com/%s\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nrequire (\n", name, sources.Module)
 	for _, n := range needed {
 		fmt.Fprintf(&mod, "\t%s // indirect\n", n)
 		for line := range bytes.Lines(sums) {
@@ -131,7 +109,7 @@ func fromCheckout(ctx context.Context, at, name string, tree map[string][]byte) 
 			}
 		}
 	}
-	fmt.Fprintf(&mod, ")\n\nreplace %s => %s\n", sdkModule, quoted(at))
+	fmt.Fprintf(&mod, ")\n\nreplace %s => %s\n", sources.Module, quoted(at))
 	tree["go.mod"], tree["go.sum"] = mod.Bytes(), sum.Bytes()
 	return nil
 }

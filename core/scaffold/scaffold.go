@@ -18,6 +18,7 @@ import (
 	"strings"
 	"text/template"
 
+	sources "github.com/valence-rl/valence/core/checkout"
 	"github.com/valence-rl/valence/core/diag"
 	examples "github.com/valence-rl/valence/examples/plugins"
 	"github.com/valence-rl/valence/registry"
@@ -99,9 +100,7 @@ func New(ctx context.Context, o Options) (*Skill, error) {
 		if s.SDK, err = checkout(o.SDK); err != nil {
 			return nil, err
 		}
-		if s.SDK != "" {
-			s.SDK = filepath.Join(s.SDK, "sdk", "python")
-		}
+		s.SDK = sources.Python(s.SDK)
 	}
 	if tree["README.md"], err = s.readme(); err != nil {
 		return nil, diag.Wrap(diag.KindUnknown, "make skill", o.Name, err)

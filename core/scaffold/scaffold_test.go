@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	sources "github.com/valence-rl/valence/core/checkout"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/registry"
 )
@@ -149,7 +150,7 @@ func TestModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Module != "" || s.SDK == "" || !strings.HasSuffix(read(t, dir, "go.mod"), "replace "+sdkModule+" => "+quoted(s.SDK)+"\n") {
+	if s.Module != "" || s.SDK == "" || !strings.HasSuffix(read(t, dir, "go.mod"), "replace "+sources.Module+" => "+quoted(s.SDK)+"\n") {
 		t.Errorf("%+v", s)
 	}
 	if read(t, dir, "go.sum") == "" {
