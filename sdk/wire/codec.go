@@ -21,7 +21,7 @@ type Message interface{ fields(*codec) }
 
 // Marshal gives m's bytes: fields in ascending order, proto3 defaults left out.
 func Marshal(m Message) []byte {
-	c := codec{encoding: true}
+	c := codec{encoding: true, buf: make([]byte, 0, usual)}
 	m.fields(&c)
 	return c.buf
 }
@@ -30,9 +30,12 @@ func Marshal(m Message) []byte {
 // The error says at which field b stopped making sense, or that b would unfold to
 // more than 32 MiB and eight times its own size. m keeps no reference to b.
 func Unmarshal(b []byte, m Message) error {
-	room := freeRoom + roomPerByte*len(b)
-	return unmarshal(b, m, &room)
+	c := codec{room: freeRoom + roomPerByte*len(b)}
+	return c.read(b, m)
 }
+
+// usual is for how many bytes there is place before a message's buffer grows.
+const usual = 64
 
 // Two bytes can stand for an element of hundreds, so that what a hostile sender
 // writes is bounded by these and not by the size of its message alone.
@@ -41,27 +44,33 @@ const (
 	roomPerByte = 8
 )
 
-func unmarshal(b []byte, m Message, room *int) error {
-	c := codec{room: room}
-	if err := c.scan(b); err != nil {
-		return err
-	}
-	m.fields(&c)
-	return c.err
-}
-
-// codec writes a message, or holds the parsed fields of one being read.
+// codec writes a message, or holds the parsed fields of one being read. Messages in
+// messages share it: in a guest, allocating is what takes the time.
 type codec struct {
 	encoding bool
 	buf      []byte
-	in       []field
-	room     *int // bytes that may still be taken, of the whole message
+	in       []field // of the message being read
+	stack    []field // of the messages around it, and then its own
+	room     int     // bytes that may still be taken, of the whole message
 	err      error
+}
+
+// read fills m, which may be part of another message, from b.
+func (c *codec) read(b []byte, m Message) error {
+	outer, begin := c.in, len(c.stack)
+	err := c.scan(b)
+	if err == nil {
+		c.in = c.stack[begin:]
+		m.fields(c)
+		err, c.err = c.err, nil
+	}
+	c.in, c.stack = outer, c.stack[:begin]
+	return err
 }
 
 // take books n bytes.
 func (c *codec) take(n uintptr) error {
-	if *c.room -= int(n); *c.room < 0 {
+	if c.room -= int(n); c.room < 0 {
 		return errUnfolds
 	}
 	return nil
@@ -119,7 +128,7 @@ func (c *codec) scan(b []byte) error {
 		if err := c.take(unsafe.Sizeof(f)); err != nil {
 			return err
 		}
-		c.in = append(c.in, f)
+		c.stack = append(c.stack, f)
 	}
 	return nil
 }
@@ -234,15 +243,27 @@ func (c *codec) strings(num uint64, v *[]string) {
 	})
 }
 
-// put writes one embedded message of bytes b, also when it is empty.
-func (c *codec) put(num uint64, b []byte) {
+// put writes one embedded message. Without always, one that has no bytes is left out.
+func (c *codec) put(num uint64, m Message, always bool) {
+	before := len(c.buf)
 	c.tag(num, typBytes)
-	c.buf = binary.AppendUvarint(c.buf, uint64(len(b)))
-	c.buf = append(c.buf, b...)
+	c.buf = append(c.buf, 0) // its length, if that is below 128
+	begin := len(c.buf)
+	m.fields(c)
+	n := len(c.buf) - begin
+	if n == 0 && !always {
+		c.buf = c.buf[:before]
+		return
+	}
+	var length [binary.MaxVarintLen64]byte
+	k := binary.PutUvarint(length[:], uint64(n))
+	c.buf = append(c.buf, length[1:k]...)
+	copy(c.buf[begin+k-1:], c.buf[begin:begin+n])
+	copy(c.buf[begin-1:], length[:k])
 }
 
 func (c *codec) get(f *field, m Message) {
-	if err := unmarshal(f.data, m, c.room); err != nil && c.err == nil {
+	if err := c.read(f.data, m); err != nil {
 		c.err = fmt.Errorf("wire: field %d: %w", f.num, err)
 	}
 }
@@ -255,9 +276,7 @@ type message[T any] interface {
 
 func one[T any, P message[T]](c *codec, num uint64, v *T) {
 	if c.encoding {
-		if b := Marshal(P(v)); len(b) > 0 {
-			c.put(num, b)
-		}
+		c.put(num, P(v), false)
 		return
 	}
 	c.each(num, typBytes, func(f *field) { c.get(f, P(v)) })
@@ -266,7 +285,7 @@ func one[T any, P message[T]](c *codec, num uint64, v *T) {
 func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 	if c.encoding {
 		for i := range *v {
-			c.put(num, Marshal(P(&(*v)[i])))
+			c.put(num, P(&(*v)[i]), true)
 		}
 		return
 	}
@@ -282,7 +301,7 @@ func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 func optional[T any, P message[T]](c *codec, num uint64, v **T) {
 	if c.encoding {
 		if *v != nil {
-			c.put(num, Marshal(P(*v)))
+			c.put(num, P(*v), true)
 		}
 		return
 	}
