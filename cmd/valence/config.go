@@ -10,6 +10,7 @@ import (
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/run"
 )
 
 func newConfigCommand(a *app) *cobra.Command {
@@ -76,8 +77,9 @@ func newConfigCheckCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Check a configuration and report everything that is wrong with it",
-		Long: `Check a configuration and report everything that is wrong with it. With --locked, every
-plugin is found too, as a run would find it, and compared with its pin.`,
+		Long: `Check a configuration and report everything that is wrong with it, also with what it says
+to plugins: their roles, grants and settings, as far as they lie in folders and files.
+With --locked, every plugin is found as a run would find it, and compared with its pin.`,
 		Args: cobra.NoArgs,
 	}
 	f := a.configFlags(cmd)
@@ -87,7 +89,11 @@ plugin is found too, as a run would find it, and compared with its pin.`,
 		if err != nil {
 			return err
 		}
-		if err := a.findable(cmd.Context(), c, f.locked); err != nil {
+		o, err := run.Registry(c, run.Options{Locked: f.locked, Log: a.logger()})
+		if err != nil {
+			return err
+		}
+		if err := run.Check(cmd.Context(), c, o); err != nil {
 			return err
 		}
 		r := checked{File: c.File, Run: c.Run.Name, Steps: c.Run.Steps}

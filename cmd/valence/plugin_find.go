@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/valence-rl/valence/core/config"
@@ -64,21 +61,4 @@ func wantedBy(c *config.Config) (all []wanted) {
 		add(s.Judge, "")
 	}
 	return all
-}
-
-// findable checks where a configuration's plugins come from, and if they are to be
-// locked, that each of them is what its pin says.
-func (a *app) findable(ctx context.Context, c *config.Config, locked bool) error {
-	o, err := run.Registry(c, run.Options{Locked: locked, Log: a.logger()})
-	if err != nil || !locked {
-		return err
-	}
-	var all []error
-	for _, w := range wantedBy(c) {
-		o.Transport = w.transport
-		if _, err := registry.Resolve(ctx, w.ref, o); err != nil {
-			all = append(all, err)
-		}
-	}
-	return errors.Join(all...)
 }

@@ -95,7 +95,7 @@ func Load(ctx context.Context, m *registry.Module, o Options) (*Plugin, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := granted(m, o.Grants); err != nil {
+	if err := Granted(m, o.Grants); err != nil {
 		return nil, err
 	}
 	module, err := open(ctx, m, o)
@@ -122,8 +122,8 @@ func open(ctx context.Context, m *registry.Module, o Options) (transport.Transpo
 	return wasm.Open(ctx, m.Wasm, wasm.Config{Memory: o.MemoryLimit, Cache: o.Cache, Warm: o.Warm})
 }
 
-// granted refuses a module that declares what the run does not grant.
-func granted(m *registry.Module, grants []string) error {
+// Granted refuses a module that declares what the run does not grant.
+func Granted(m *registry.Module, grants []string) error {
 	var l diag.List
 	for _, c := range m.Manifest.Capabilities {
 		if !slices.Contains(grants, c) {
@@ -169,7 +169,12 @@ func (p *Plugin) negotiate(ctx context.Context) error {
 // Require says that skill, a table of the run's TOML, needs p to have role. at is
 // the key that asks for it, such as a weight; its zero value is left out.
 func (p *Plugin) Require(role, skill string, at diag.Source) error {
-	m := p.source.Manifest
+	return Require(&p.source, role, skill, at)
+}
+
+// Require is the same of a plugin that is not loaded.
+func Require(source *registry.Module, role, skill string, at diag.Source) error {
+	m := source.Manifest
 	if slices.Contains(m.Roles, role) {
 		return nil
 	}
@@ -182,7 +187,7 @@ func (p *Plugin) Require(role, skill string, at diag.Source) error {
 		Summary: fmt.Sprintf("plugin %q cannot serve as %s", m.Name, as),
 		Detail: []string{
 			fmt.Sprintf("  needs capability  %s/v%d", role, wire.ABI),
-			fmt.Sprintf("  plugin offers     %-16s (%s %s, %s)", strings.Join(offers, ", "), m.Name, m.Version, p.source.Ref),
+			fmt.Sprintf("  plugin offers     %-16s (%s %s, %s)", strings.Join(offers, ", "), m.Name, m.Version, source.Ref),
 		}}
 	if at.File != "" {
 		place := at.File

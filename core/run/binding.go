@@ -94,7 +94,7 @@ func (s *Setup) bind(ctx context.Context, p part, c *config.Config) (b *Binding,
 			return b, err
 		}
 	}
-	settled, err := settle(b.Plugin, p.config, p.key()+".config", c)
+	settled, err := settle(b.Plugin.Manifest(), p.config, p.key()+".config", c)
 	if err != nil {
 		return b, err
 	}
@@ -113,14 +113,13 @@ func (s *Setup) bind(ctx context.Context, p part, c *config.Config) (b *Binding,
 		return b, err
 	}
 	b.Scorer.Judge = j
-	b.Scorer.JudgeConfig, err = settle(j, p.judgeConfig, p.key()+".judge_config", c)
+	b.Scorer.JudgeConfig, err = settle(j.Manifest(), p.judgeConfig, p.key()+".judge_config", c)
 	return b, err
 }
 
 // settle checks the settings that stand under key in c against what the plugin
 // declares, and adds its defaults.
-func settle(p *host.Plugin, given map[string]string, key string, c *config.Config) ([]sdk.Pair, error) {
-	m := p.Manifest()
+func settle(m registry.Manifest, given map[string]string, key string, c *config.Config) ([]sdk.Pair, error) {
 	out, err := m.Settings(given)
 	var wrong *registry.SettingsError
 	if errors.As(err, &wrong) {
