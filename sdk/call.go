@@ -11,7 +11,8 @@ import (
 )
 
 // Call serves one method of package wire on s: in is the request's bytes, the
-// result the response's. A WASM guest and a native process both answer through
+// result the response's. The request is made of in, which is nobody else's from now
+// on. A WASM guest and a native process both answer through
 // it, and a test may call it in-process. h serves the calls that s makes in turn.
 //
 // A panic of s becomes an error that starts with "panic: "; its stack goes to
@@ -29,7 +30,7 @@ func Call(ctx context.Context, s Skill, h Host, method uint32, in []byte) (out [
 	switch method {
 	case wire.MethodDescribe:
 		var r wire.DescribeRequest
-		if err := wire.Unmarshal(in, &r); err != nil {
+		if err := wire.Take(in, &r); err != nil {
 			return nil, err
 		}
 		return wire.Marshal(describe(s)), nil
@@ -39,7 +40,7 @@ func Call(ctx context.Context, s Skill, h Host, method uint32, in []byte) (out [
 			return nil, missing(s, "build")
 		}
 		var r BuildRequest
-		if err := wire.Unmarshal(in, &r); err != nil {
+		if err := wire.Take(in, &r); err != nil {
 			return nil, err
 		}
 		return answer(b.Build(ctx, h, &r))
@@ -49,7 +50,7 @@ func Call(ctx context.Context, s Skill, h Host, method uint32, in []byte) (out [
 			return nil, missing(s, "evaluate")
 		}
 		var r EvaluateRequest
-		if err := wire.Unmarshal(in, &r); err != nil {
+		if err := wire.Take(in, &r); err != nil {
 			return nil, err
 		}
 		return answer(e.Evaluate(ctx, h, &r))
@@ -59,7 +60,7 @@ func Call(ctx context.Context, s Skill, h Host, method uint32, in []byte) (out [
 			return nil, missing(s, "judge")
 		}
 		var r JudgeRequest
-		if err := wire.Unmarshal(in, &r); err != nil {
+		if err := wire.Take(in, &r); err != nil {
 			return nil, err
 		}
 		return answer(j.Judge(ctx, h, &r))
@@ -68,18 +69,23 @@ func Call(ctx context.Context, s Skill, h Host, method uint32, in []byte) (out [
 }
 
 func describe(s Skill) *wire.Description {
-	d := &wire.Description{ABI: wire.ABI}
+	d := &wire.Description{ABI: wire.ABI, Roles: roles(s)}
 	d.Name, d.Version = s.Describe()
+	return d
+}
+
+// roles finds what s can do.
+func roles(s Skill) (roles []string) {
 	if _, ok := s.(TaskBuilder); ok {
-		d.Roles = append(d.Roles, "build")
+		roles = append(roles, "build")
 	}
 	if _, ok := s.(Evaluator); ok {
-		d.Roles = append(d.Roles, "evaluate")
+		roles = append(roles, "evaluate")
 	}
 	if _, ok := s.(Judge); ok {
-		d.Roles = append(d.Roles, "judge")
+		roles = append(roles, "judge")
 	}
-	return d
+	return roles
 }
 
 // answer encodes what a method of the author returned.

@@ -100,6 +100,7 @@ func Register(s Skill) {
 		panic("sdk: Register called twice")
 	}
 	registered = s
+	roles(s) // the runtime remembers them, which each call is quicker for
 }
 
 // Registered is the skill of this program, or nil.

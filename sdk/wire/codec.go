@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -30,12 +31,22 @@ func Marshal(m Message) []byte {
 // The error says at which field b stopped making sense, or that b would unfold to
 // more than 32 MiB and eight times its own size. m keeps no reference to b.
 func Unmarshal(b []byte, m Message) error {
-	c := codec{room: freeRoom + roomPerByte*len(b)}
+	c := codec{room: freeRoom + roomPerByte*len(b), stack: make([]field, 0, few)}
 	return c.read(b, m)
 }
 
-// usual is for how many bytes there is place before a message's buffer grows.
-const usual = 64
+// Take is [Unmarshal] for one who gives b away: the texts and bytes of m are parts of
+// it, so that b must not be written to any more.
+func Take(b []byte, m Message) error {
+	c := codec{room: freeRoom + roomPerByte*len(b), stack: make([]field, 0, few), taking: true}
+	return c.read(b, m)
+}
+
+// What there is place for before more has to be got.
+const (
+	usual = 64 // bytes of a message that is written
+	few   = 32 // fields of one that is read
+)
 
 // Two bytes can stand for an element of hundreds, so that what a hostile sender
 // writes is bounded by these and not by the size of its message alone.
@@ -48,6 +59,7 @@ const (
 // messages share it: in a guest, allocating is what takes the time.
 type codec struct {
 	encoding bool
+	taking   bool // what is read may be kept
 	buf      []byte
 	in       []field // of the message being read
 	stack    []field // of the messages around it, and then its own
@@ -149,6 +161,24 @@ func (c *codec) each(num, typ uint64, f func(*field)) {
 	}
 }
 
+// grow makes room in v for all occurrences of num.
+func grow[T any](c *codec, num uint64, v []T) []T {
+	n := 0
+	for i := range c.in {
+		if c.in[i].num == num {
+			n++
+		}
+	}
+	var t T
+	if n == 0 || c.err != nil {
+		return v
+	}
+	if c.err = c.take(uintptr(n) * unsafe.Sizeof(t)); c.err != nil {
+		return v
+	}
+	return slices.Grow(v, n)
+}
+
 func (c *codec) int(num uint64, v *int64) {
 	if c.encoding {
 		if *v != 0 {
@@ -214,6 +244,9 @@ func (c *codec) text(f *field) string {
 	if !utf8.Valid(f.data) && c.err == nil {
 		c.err = fmt.Errorf("wire: field %d: not UTF-8", f.num)
 	}
+	if c.taking {
+		return unsafe.String(unsafe.SliceData(f.data), len(f.data))
+	}
 	return string(f.data)
 }
 
@@ -226,7 +259,13 @@ func (c *codec) bytes(num uint64, v *[]byte) {
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) { *v = append([]byte(nil), f.data...) })
+	c.each(num, typBytes, func(f *field) {
+		if c.taking {
+			*v = f.data[:len(f.data):len(f.data)]
+		} else {
+			*v = append([]byte(nil), f.data...)
+		}
+	})
 }
 
 func (c *codec) strings(num uint64, v *[]string) {
@@ -236,11 +275,8 @@ func (c *codec) strings(num uint64, v *[]string) {
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) {
-		if c.err = c.take(unsafe.Sizeof("")); c.err == nil {
-			*v = append(*v, c.text(f))
-		}
-	})
+	*v = grow(c, num, *v)
+	c.each(num, typBytes, func(f *field) { *v = append(*v, c.text(f)) })
 }
 
 // put writes one embedded message. Without always, one that has no bytes is left out.
@@ -289,12 +325,11 @@ func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 		}
 		return
 	}
+	*v = grow(c, num, *v)
 	c.each(num, typBytes, func(f *field) {
 		var t T
-		if c.err = c.take(unsafe.Sizeof(t)); c.err == nil {
-			c.get(f, P(&t))
-			*v = append(*v, t)
-		}
+		*v = append(*v, t)
+		c.get(f, P(&(*v)[len(*v)-1]))
 	})
 }
 

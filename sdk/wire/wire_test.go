@@ -68,6 +68,13 @@ func TestRoundTrip(t *testing.T) {
 			if d := cmp.Diff(in, out, same); d != "" {
 				t.Fatal(d)
 			}
+			taken := m.zero()
+			if err := Take(Marshal(in), taken); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(in, taken, same); d != "" {
+				t.Fatal(d)
+			}
 		}))
 	}
 }
@@ -342,6 +349,19 @@ func TestUnmarshalIsBounded(t *testing.T) {
 	}
 }
 
+// TestTake: what is taken can be appended to without harm to its neighbour.
+func TestTake(t *testing.T) {
+	var f File
+	if err := Take(append(Marshal(&File{Path: "a", Data: []byte("bc"), Exec: true}), "rest"...)[:9], &f); err != nil {
+		t.Fatal(err)
+	}
+	before := f.Path
+	f.Data = append(f.Data, "XYZ"...)
+	if f.Path != before || string(f.Data) != "bcXYZ" || !f.Exec {
+		t.Errorf("%+v", f)
+	}
+}
+
 func FuzzUnmarshal(f *testing.F) {
 	for i, m := range all {
 		in := m.zero()
@@ -352,7 +372,11 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
 		m := all[int(which)%len(all)]
 		first, second := m.zero(), m.zero()
-		if Unmarshal(b, first) != nil {
+		err := Unmarshal(b, first)
+		if taken := Take(bytes.Clone(b), m.zero()); (taken == nil) != (err == nil) {
+			t.Fatalf("%v, taken %v", err, taken)
+		}
+		if err != nil {
 			return
 		}
 		if err := Unmarshal(Marshal(first), second); err != nil {
