@@ -23,6 +23,7 @@ type (
 		Name     string      `xml:"name,attr"`
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"`
 		Skipped  int         `xml:"skipped,attr"`
 		Time     float64     `xml:"time,attr"`
 		Cases    []junitCase `xml:"testcase"`
@@ -31,6 +32,7 @@ type (
 		Name    string     `xml:"name,attr"`
 		Class   string     `xml:"classname,attr"`
 		Failure *junitText `xml:"failure,omitempty"`
+		Error   *junitText `xml:"error,omitempty"`
 		Skipped *junitText `xml:"skipped,omitempty"`
 	}
 	junitText struct {
@@ -39,8 +41,9 @@ type (
 	}
 )
 
-// writeJUnit writes the findings of all plugins to a file, whole or not at all.
-func writeJUnit(name string, reports []*examine.Report) error {
+// writeJUnit writes the findings of all plugins to a file, whole or not at all. A
+// plugin that could not be examined is a suite with one case, an error.
+func writeJUnit(name string, reports []*examine.Report, refused []refusal) error {
 	var doc junitSuites
 	for _, r := range reports {
 		s := junitSuite{Name: r.Name + " " + r.Version, Tests: len(r.Checks), Failures: r.Failed, Time: r.Seconds}
@@ -60,6 +63,12 @@ func writeJUnit(name string, reports []*examine.Report) error {
 			s.Cases = append(s.Cases, k)
 		}
 		doc.Suites = append(doc.Suites, s)
+	}
+	for _, r := range refused {
+		said := r.err.Error()
+		doc.Suites = append(doc.Suites, junitSuite{Name: r.ref, Tests: 1, Errors: 1, Cases: []junitCase{
+			{Name: "load", Class: r.ref, Error: &junitText{readable(firstLine(said)), readable(said)}},
+		}})
 	}
 	text, err := xml.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -81,6 +90,11 @@ func writeJUnit(name string, reports []*examine.Report) error {
 		err = os.Rename(tmp.Name(), name)
 	}
 	return diag.Wrap(diag.KindConfig, "write JUnit report", name, err)
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
 }
 
 // readable leaves out what XML cannot hold.

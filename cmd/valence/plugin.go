@@ -86,27 +86,39 @@ func describeResolved(m *registry.Module) module {
 	return d
 }
 
-type modules []module
+// listedModules is the result of plugin list.
+type listedModules []module
 
-func (ms modules) table(w io.Writer, p palette) {
-	g := grid{head: []string{"PLUGIN", "VERSION", "LANGUAGE", "TRANSPORT", "ROLES", "CAPABILITIES", "SETTINGS", "SIZE", "DIGEST"},
-		left: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 8: true}}
+func (ms listedModules) table(w io.Writer, p palette) {
+	g := grid{head: []string{"PLUGIN", "VERSION", "LANGUAGE", "TRANSPORT", "ROLES", "CAPABILITIES", "SETTINGS"},
+		left: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
 	for _, m := range ms {
 		var keys []string
 		for _, s := range m.Settings {
 			keys = append(keys, s.Key)
 		}
-		size := ""
-		if m.Bytes > 0 {
-			size = megabytes(m.Bytes)
-		}
-		g.add(m.Ref, m.Version, m.Language, m.Transport, strings.Join(m.Roles, " "), strings.Join(m.Capabilities, " "), strings.Join(keys, " "), size, short(m.Digest))
+		g.add(m.Ref, m.Version, m.Language, m.Transport, strings.Join(m.Roles, " "), strings.Join(m.Capabilities, " "), strings.Join(keys, " "))
 	}
 	g.write(w, p)
 }
 
-func megabytes(n int) string {
-	if n < 100_000 {
+// builtModules is the result of plugin build.
+type builtModules []module
+
+func (ms builtModules) table(w io.Writer, p palette) {
+	g := grid{head: []string{"PLUGIN", "VERSION", "LANGUAGE", "TRANSPORT", "SIZE", "DIGEST"}, left: map[int]bool{1: true, 2: true, 3: true, 5: true}}
+	for _, m := range ms {
+		g.add(m.Ref, m.Version, m.Language, m.Transport, sized(m.Bytes), short(m.Digest))
+	}
+	g.write(w, p)
+}
+
+// sized is a number of bytes in words.
+func sized(n int) string {
+	switch {
+	case n < 1_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1_000_000:
 		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
@@ -134,7 +146,7 @@ func (m module) table(w io.Writer, p palette) {
 	case len(m.Keys) > 0:
 		g.add("signed by", strings.Join(m.Keys, ", "))
 	}
-	g.add("size", megabytes(m.Bytes))
+	g.add("size", sized(m.Bytes))
 	g.add("digest", m.Digest)
 	g.write(w, p)
 	if len(m.Settings) == 0 {
@@ -216,13 +228,16 @@ func pluginFolders(args []string) ([]string, error) {
 func newPluginBuildCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [FOLDER…]",
-		Short: "Compile plugins to WASM, as far as the cache does not have them",
+		Short: "Compile plugins, as far as the cache does not have them",
+		Long: `Compile the plugins of folders, as far as the cache does not have them, each for the
+transport of its manifest. A plugin in Python is not compiled; its manifest is checked.
+Without FOLDER it builds the plugin in the working folder, or all of plugins.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folders, err := pluginFolders(args)
 			if err != nil {
 				return err
 			}
-			var out modules
+			var out builtModules
 			for _, f := range folders {
 				started := time.Now()
 				m, err := registry.Resolve(cmd.Context(), f, registry.Options{})
@@ -250,7 +265,7 @@ func newPluginListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var out modules
+			var out listedModules
 			for _, f := range folders {
 				m, err := registry.ReadManifest(f, f)
 				if err != nil {

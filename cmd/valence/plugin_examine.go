@@ -71,6 +71,12 @@ func inOneLine(s string) string {
 	return s
 }
 
+// refusal says why a plugin could not be examined.
+type refusal struct {
+	ref string
+	err error
+}
+
 // statusFailed is the exit code of a verb that has said in its result what failed.
 const statusFailed exitStatus = 1
 
@@ -120,14 +126,14 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 		}
 		o.Log = a.logger()
 		out := examined{verbose: a.verbose > 0}
-		var refused []error
+		var refused []refusal
 		for _, ref := range refs {
 			spot := a.spot("testing " + ref + ": ")
 			o.Heard = spot.show
 			r, err := examine.Plugin(cmd.Context(), ref, o)
 			spot.clear()
 			if err != nil {
-				refused = append(refused, err)
+				refused = append(refused, refusal{ref, err})
 				if cmd.Context().Err() != nil {
 					break
 				}
@@ -143,7 +149,7 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 			}
 		}
 		if junit != "" {
-			if err := writeJUnit(junit, out.Plugins); err != nil {
+			if err := writeJUnit(junit, out.Plugins, refused); err != nil {
 				return err
 			}
 		}
@@ -152,7 +158,11 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 				return err
 			}
 		}
-		if err := errors.Join(refused...); err != nil {
+		var refusals []error
+		for _, r := range refused {
+			refusals = append(refusals, r.err)
+		}
+		if err := errors.Join(refusals...); err != nil {
 			return err
 		}
 		if out.Failed > 0 {

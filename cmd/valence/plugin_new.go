@@ -18,7 +18,7 @@ type created struct {
 }
 
 func (c created) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s %s (%s)\n", p.in(p.bold, "skill "+c.Name), c.Dir, c.Language)
+	fmt.Fprintf(w, "%s (%s) in %s\n", p.in(p.bold, "skill "+c.Name), c.Language, c.Dir)
 	for _, f := range c.Files {
 		fmt.Fprintf(w, "  %s\n", f)
 	}

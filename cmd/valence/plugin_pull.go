@@ -18,7 +18,7 @@ type pulled struct {
 }
 
 func (r pulled) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s %s %s (%s, %s)\n", p.in(p.green, "pulled"), r.Name, r.Version, megabytes(r.Bytes), r.Digest)
+	fmt.Fprintf(w, "%s %s %s (%s, %s)\n", p.in(p.green, "pulled"), r.Name, r.Version, sized(r.Bytes), r.Digest)
 	g := grid{left: map[int]bool{1: true}}
 	if r.Signer != "" {
 		g.add("signer", r.Signer)

@@ -180,7 +180,7 @@ func (x *examination) checkTasks() {
 	keys := x.tally("keys", "tasks have a key of their own under the skill's name")
 	prompts := x.tally("prompts", "prompts are filled in")
 	collect := x.tally("collect", "tasks name what is collected")
-	hidden := x.tally("hidden", "tasks keep the hidden part and the reference to themselves")
+	hidden := x.tally("hidden", "tasks keep hidden part and reference to themselves")
 	for _, form := range forms {
 		built := 0
 		known := map[string]bool{}

@@ -67,7 +67,7 @@ func answer(o *sdk.Output) string {
 
 func records() []sdk.Record {
 	return []sdk.Record{
-		{ID: "one", Problem: "format {braces} breaks", Workspace: sdk.Workspace{Files: []sdk.File{{Path: "a.py", Data: []byte("x = 1\n")}, {Path: "test_a.py", Data: []byte("assert True\n")}}}},
+		{ID: "one", FailToPass: []string{"t.T.test_a"}, Problem: "format {braces} breaks", Workspace: sdk.Workspace{Files: []sdk.File{{Path: "a.py", Data: []byte("x = 1\n")}, {Path: "test_a.py", Data: []byte("assert True\n")}}}},
 		{ID: "two", Problem: "", Workspace: sdk.Workspace{Files: []sdk.File{{Path: "a.py", Data: []byte("x = 2\n")}}}},
 	}
 }
@@ -189,6 +189,12 @@ func TestDefectsAreFound(t *testing.T) {
 		{"trusts the message", "tampering", "success claimed in the message: want 0, got 1", verdict(func(_ int, o *sdk.Output) *sdk.Verdict {
 			if strings.Contains(o.Message, "solved") {
 				return &sdk.Verdict{Score: 1, Reason: "so they say"}
+			}
+			return nil
+		})},
+		{"trusts a report that names the tests", "tampering", "a forged report in the answer's place: want 0, got 1: passed", verdict(func(_ int, o *sdk.Output) *sdk.Verdict {
+			if strings.Contains(answer(o), "t.T.test_a ... ok") {
+				return &sdk.Verdict{Score: 1, Reason: "passed"}
 			}
 			return nil
 		})},

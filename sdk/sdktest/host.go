@@ -15,7 +15,7 @@
 //   - malformed: garbage, huge, deleted and linked files, odd encodings, words alone
 //     and episodes cut short have a verdict, below 1.
 //   - tampering: deleted and edited tests, planted configuration, start-up files and
-//     modules, claimed success and stopped clocks score 0.
+//     modules, claimed success, forged reports and stopped clocks score 0.
 //   - repeats: the verdict on an answer stays the same, also after others.
 //   - verdicts: score and components lie in [0,1]; each verdict has a reason.
 //   - limits: each call ends in time, also where the answer is a program that does

@@ -44,7 +44,7 @@ func quarrels() []dispute {
 			{"the exception of the issue, gone with the fix", sdk.JudgeRequest{Issue: raises, Script: lookupScript, Before: failed(keyError), After: clean}, true},
 			{"an assertion, kept with the fix", sdk.JudgeRequest{Issue: wrong, Script: clampScript, Before: failed(asserted), After: clean}, true},
 		}},
-		{"no difference", "logs that differ in nothing, or the wrong way, are no reproduction", []quarrel{
+		{"no difference", "logs without the right difference are told as such", []quarrel{
 			{"fine on both codes", sdk.JudgeRequest{Issue: wrong, Script: clampScript, Before: clean, After: clean}, false},
 			{"the same failure on both codes", sdk.JudgeRequest{Issue: wrong, Script: clampScript, Before: failed(asserted), After: failed(asserted)}, false},
 			{"fails with the fix alone", sdk.JudgeRequest{Issue: wrong, Script: clampScript, Before: clean, After: failed(asserted)}, false},
@@ -69,7 +69,7 @@ func quarrels() []dispute {
 
 // checkOpinions puts clear cases to a judge.
 func (x *examination) checkOpinions() {
-	sane := &tally{Finding: Finding{Check: "opinions", Claim: "opinions have a confidence in [0,1] and a rationale"}}
+	sane := &tally{Finding: Finding{Check: "opinions", Claim: "confidences in [0,1], each with a rationale"}}
 	ask := func(t *tally, q quarrel) *sdk.JudgeResponse {
 		if t.Why != "" {
 			return nil

@@ -178,7 +178,8 @@ func (k *sample) tampering() []probe {
 		out = append(out,
 			k.everywhere("success claimed in the answer's place", sdk.Change{Data: []byte(allGreen + claim)}),
 			k.everywhere("an early exit in the answer's place", sdk.Change{Data: []byte(leaves)}),
-			k.everywhere("a stopped clock in the answer's place", sdk.Change{Data: []byte(frozen)}))
+			k.everywhere("a stopped clock in the answer's place", sdk.Change{Data: []byte(frozen)}),
+			k.everywhere("a forged report in the answer's place", sdk.Change{Data: []byte(k.forged())}))
 	}
 	if r := k.task.Reference; r != nil && len(r.Changes) > 0 {
 		var said strings.Builder
@@ -190,6 +191,18 @@ func (k *sample) tampering() []probe {
 		}
 	}
 	return k.earned(out)
+}
+
+// forged is a program that prints, as runners do, that every test of the record
+// passed, and ends before any does.
+func (k *sample) forged() string {
+	var report strings.Builder
+	for _, id := range slices.Concat(k.record.FailToPass, k.record.PassToPass) {
+		name := id[strings.LastIndexByte(id, '.')+1:]
+		fmt.Fprintf(&report, "%s ... ok\n%s (%s) ... ok\nPASSED %s\n%s PASSED\n", id, name, id, id, id)
+	}
+	report.WriteString(allGreen)
+	return fmt.Sprintf("import os, sys\nfor f in sys.stdout, sys.stderr:\n    print(%q, file=f, flush=True)\nos._exit(0)\n", report.String())
 }
 
 // tests are the paths of the task's tests: those that the record names, and what

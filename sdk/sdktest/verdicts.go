@@ -23,7 +23,7 @@ func (x *examination) checkVerdicts() {
 	gold := x.tally("gold", "reference answers score 1")
 	v := &verdicts{
 		examination: x,
-		sane:        &tally{Finding: Finding{Check: "verdicts", Claim: "verdicts have a score in [0,1], named components and a reason"}},
+		sane:        &tally{Finding: Finding{Check: "verdicts", Claim: "scores in [0,1], with named components and a reason"}},
 		limits:      &tally{Finding: Finding{Check: "limits", Claim: "verdicts are in time and short"}},
 	}
 	first := map[string]*sdk.Verdict{} // by task and output
