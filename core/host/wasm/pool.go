@@ -11,7 +11,9 @@ import (
 
 // pool keeps instances that have served nothing, or forgot it.
 type pool struct {
-	idle  chan *instance
+	mu    sync.Mutex
+	idle  []*instance   // the last one served last, and is in the processor's cache
+	most  int           // of idle
 	ahead int           // how many are made ahead of the calls, without an image
 	low   chan struct{} // there may be fewer than that
 	start sync.Once
@@ -23,8 +25,7 @@ type pool struct {
 func newPool(warm int) *pool {
 	ahead := max(warm, 1)
 	p := &pool{
-		// Calls at once on all cores find the instance of the call before.
-		idle:  make(chan *instance, max(ahead, runtime.GOMAXPROCS(0))),
+		most:  max(ahead, runtime.GOMAXPROCS(0)), // for calls at once on all cores
 		ahead: ahead,
 		low:   make(chan struct{}, 1),
 	}
@@ -32,13 +33,42 @@ func newPool(warm int) *pool {
 	return p
 }
 
+// get gives the instance that served last, or nil.
+func (p *pool) get() *instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	i := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	return i
+}
+
+// put keeps i unless there are enough.
+func (p *pool) put(i *instance) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == p.most {
+		return false
+	}
+	p.idle = append(p.idle, i)
+	return true
+}
+
+func (p *pool) size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle)
+}
+
 // take gives an instance that has served nothing, or forgot it.
 func (m *Module) take(ctx context.Context) (*instance, error) {
-	select {
-	case i := <-m.pool.idle:
+	if i := m.pool.get(); i != nil {
 		m.refill()
 		return i, nil
-	default:
 	}
 	i, err := m.fresh(ctx)
 	if err == nil {
@@ -49,14 +79,10 @@ func (m *Module) take(ctx context.Context) (*instance, error) {
 
 // give takes an instance back after a call that ended with err.
 func (m *Module) give(i *instance, err error) {
-	if m.backoff.note(err); err == nil && i.reset() {
-		select {
-		case m.pool.idle <- i:
-			return
-		default:
-		}
+	m.backoff.note(err)
+	if err != nil || m.pool.size() == m.pool.most || !i.reset() || !m.pool.put(i) {
+		i.close()
 	}
-	i.close()
 }
 
 // fresh makes an instance, and the image from the first one.
@@ -110,14 +136,12 @@ func (m *Module) stock() {
 		case <-p.life.Done():
 			return
 		}
-		for len(p.idle) < p.ahead && m.image.Load() == nil {
+		for p.size() < p.ahead && m.image.Load() == nil {
 			i, err := m.fresh(p.life)
 			if err != nil {
 				break // whoever calls next meets the error
 			}
-			select {
-			case p.idle <- i:
-			default:
+			if !p.put(i) {
 				i.close()
 			}
 		}
@@ -128,13 +152,8 @@ func (m *Module) stock() {
 func (p *pool) close() {
 	p.stop()
 	p.work.Wait()
-	for {
-		select {
-		case i := <-p.idle:
-			i.close()
-		default:
-			return
-		}
+	for i := p.get(); i != nil; i = p.get() {
+		i.close()
 	}
 }
 
