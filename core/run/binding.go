@@ -139,7 +139,11 @@ func (s *Setup) load(ctx context.Context, b *Binding, ref, transport string, gra
 	if grants == nil {
 		grants = m.Manifest.Capabilities
 	}
-	l, err := s.plugins.load(ctx, m, host.Options{Grants: grants, Timeout: s.Config.Evaluate.Timeout, Log: s.log})
+	o := host.Options{Grants: grants, Timeout: s.Config.Evaluate.Timeout, Log: s.log}
+	if limit := s.Config.Evaluate.Memory; limit != nil {
+		o.MemoryLimit = int64(*limit)
+	}
+	l, err := s.plugins.load(ctx, m, o)
 	if err != nil {
 		return nil, err
 	}
