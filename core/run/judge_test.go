@@ -125,6 +125,10 @@ func TestModelJudge(t *testing.T) {
 		{name: "second try", reply: texts("Yes.", verdict(true, 1)), score: 1, confidence: 1, calls: 4, requests: 4},
 		{name: "busy", reply: busy, score: 1, confidence: 1, calls: 2, requests: 3},
 		{name: "no schemas", reply: schemaless, score: 1, confidence: 1, calls: 2, requests: 3},
+		{name: "another shape", reply: texts(`{"verdict":true}`, `["yes"]`), calls: 8, requests: 8, err: "judge gave no verdict"},
+		{name: "in per cent", reply: texts(verdict(true, 95)), calls: 8, requests: 8, err: "confidence is no number from 0 to 1"},
+		{name: "empty", reply: texts(""), calls: 8, requests: 8, err: "judge gave no verdict"},
+		{name: "no choices", reply: func(_ int, w http.ResponseWriter, _ map[string]any) { fmt.Fprint(w, `{"choices":[]}`) }, calls: 4, requests: 4, failures: 4, err: "0 choices of 1"},
 		{name: "malformed", reply: texts("Yes.", "I said yes."), calls: 8, requests: 8, err: "judge gave no verdict"},
 		{name: "refusing", reply: func(_ int, w http.ResponseWriter, _ map[string]any) {
 			fmt.Fprint(w, `{"choices":[{"message":{"content":"","refusal":"I would rather not"}}]}`)
@@ -167,7 +171,7 @@ func TestModelJudge(t *testing.T) {
 			if each := 0.0022; got.Cost < each*float64(answered)-1e-9 || got.Cost > each*float64(answered)+1e-9 {
 				t.Errorf("cost %g of %d answers", got.Cost, answered)
 			}
-			if c.err != "" || c.name == "second try" { // the first answer there was none to keep
+			if c.err != "" { // there was nothing to keep
 				return
 			}
 			// A later run gets the same verdicts, and the server nothing to do.

@@ -18,17 +18,14 @@ import (
 
 // Answers is a Model that keeps the answers of another by content: the model's name
 // and every byte of the question. The same question is put to the server once, also
-// by several processes and by later runs if there is a folder. It keeps
-//
-//   - only answers that can be had again: at temperature 0, or with a seed;
-//   - no errors, and no text that is not JSON where a schema was given, unless tasks
-//     are built from it (see [Question.Building]).
+// by several processes and by later runs if there is a folder. It keeps only
+// answers that can be had again, at temperature 0 or with a seed, and no errors.
 //
 // The folder holds one JSON file an answer and may be removed at any time; what in
 // it cannot be read is asked for again.
 type Answers struct {
 	recall
-	of   Model
+	of   Completer
 	name string
 	dir  string
 	log  *slog.Logger
@@ -41,7 +38,7 @@ type AnswersOptions struct {
 }
 
 // KeepAnswers keeps the answers of a model of that name.
-func KeepAnswers(of Model, name string, o AnswersOptions) *Answers {
+func KeepAnswers(of Completer, name string, o AnswersOptions) *Answers {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -52,11 +49,11 @@ func KeepAnswers(of Model, name string, o AnswersOptions) *Answers {
 
 // Complete gives the kept answer or asks. Callers with the same question at the
 // same time share one call of the server.
-func (a *Answers) Complete(ctx context.Context, q Question) (*Answer, error) {
-	if q.Temperature != 0 && q.Seed == 0 {
+func (a *Answers) Complete(ctx context.Context, q *sdk.ModelRequest) (*Answer, error) {
+	if !repeatable(q) {
 		return a.of.Complete(ctx, q)
 	}
-	key := sha256.Sum256(append([]byte(a.name+"\x00"), wire.Marshal(q.ModelRequest)...))
+	key := a.key(q)
 	var fresh *Answer
 	data, own, err := a.do(ctx, key, func() ([]byte, bool, error) {
 		if r := a.load(key); r != nil {
@@ -68,11 +65,8 @@ func (a *Answers) Complete(ctx context.Context, q Question) (*Answer, error) {
 		}
 		fresh = got
 		r := &sdk.ModelResponse{Texts: got.Texts}
-		keep := q.Building || wellFormed(q.Schema, got.Texts)
-		if keep {
-			a.save(key, r)
-		}
-		return wire.Marshal(r), keep, nil
+		a.save(key, r)
+		return wire.Marshal(r), true, nil
 	})
 	if err != nil {
 		if diag.KindOf(err) == diag.KindUnknown { // this caller's own end
@@ -90,17 +84,27 @@ func (a *Answers) Complete(ctx context.Context, q Question) (*Answer, error) {
 	return &Answer{Texts: r.Texts, Cached: true}, nil
 }
 
-// wellFormed tells whether texts are JSON if a schema asked for it.
-func wellFormed(schema string, texts []string) bool {
-	if schema == "" {
-		return true
+// Forget drops the kept answer, if there is one: who asks next is answered anew.
+func (a *Answers) Forget(q *sdk.ModelRequest) {
+	if !repeatable(q) {
+		return
 	}
-	for _, t := range texts {
-		if !json.Valid([]byte(t)) {
-			return false
-		}
+	key := a.key(q)
+	a.drop(key)
+	if a.dir == "" {
+		return
 	}
-	return true
+	if err := os.Remove(a.path(key)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.log.Warn("the model's answer is not forgotten", "error", err)
+	}
+}
+
+// repeatable tells whether the same question has the same answer, as far as the
+// asker can see to it.
+func repeatable(q *sdk.ModelRequest) bool { return q.Temperature == 0 || q.Seed != 0 }
+
+func (a *Answers) key(q *sdk.ModelRequest) [32]byte {
+	return sha256.Sum256(append([]byte(a.name+"\x00"), wire.Marshal(q)...))
 }
 
 // kept is an answer's file.

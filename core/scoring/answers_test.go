@@ -22,7 +22,7 @@ type parrot struct {
 	fail  error
 }
 
-func (p *parrot) Complete(_ context.Context, q Question) (*Answer, error) {
+func (p *parrot) Complete(_ context.Context, q *sdk.ModelRequest) (*Answer, error) {
 	p.calls.Add(1)
 	if p.fail != nil {
 		return nil, p.fail
@@ -30,29 +30,24 @@ func (p *parrot) Complete(_ context.Context, q Question) (*Answer, error) {
 	return &Answer{Texts: []string{q.Messages[len(q.Messages)-1].Content}, PromptTokens: 3, Cost: 1}, nil
 }
 
-func ask(text string, change ...func(*Question)) Question {
-	q := Question{ModelRequest: &sdk.ModelRequest{Messages: []sdk.ModelMessage{{Role: "user", Content: text}}}}
+func ask(text string, change ...func(*sdk.ModelRequest)) *sdk.ModelRequest {
+	q := &sdk.ModelRequest{Messages: []sdk.ModelMessage{{Role: "user", Content: text}}}
 	for _, c := range change {
-		c(&q)
+		c(q)
 	}
 	return q
 }
 
 func TestAnswersAreKept(t *testing.T) {
-	seeded := func(q *Question) { q.Temperature, q.Seed = 1, 4 }
-	schema := func(q *Question) { q.Schema = "{}" }
-	building := func(q *Question) { q.Building = true }
+	seeded := func(q *sdk.ModelRequest) { q.Temperature, q.Seed = 1, 4 }
 	for _, tt := range []struct {
 		name string
-		q    Question
+		q    *sdk.ModelRequest
 		kept bool
 	}{
 		{"greedy", ask("x"), true},
 		{"seeded", ask("x", seeded), true},
-		{"neither", ask("x", func(q *Question) { q.Temperature = 1 }), false},
-		{"JSON where it was asked for", ask(`{"a":1}`, schema), true},
-		{"no JSON where it was asked for", ask("sure!", schema), false},
-		{"no JSON, but tasks depend on it", ask("sure!", schema, building), true},
+		{"neither", ask("x", func(q *sdk.ModelRequest) { q.Temperature = 1 }), false},
 		{"an empty text", ask(""), true},
 	} {
 		for name, dir := range map[string]string{"memory": "", "folder": t.TempDir()} {
@@ -85,21 +80,56 @@ func TestAnswersAreKept(t *testing.T) {
 	}
 }
 
+func TestForgottenAnswersAreAskedForAgain(t *testing.T) {
+	for name, dir := range map[string]string{"memory": "", "folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			p := &parrot{}
+			a := KeepAnswers(p, "m", AnswersOptions{Dir: dir})
+			a.Forget(ask("x")) // nobody has asked
+			for _, text := range []string{"x", "y"} {
+				if _, err := a.Complete(t.Context(), ask(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.Forget(ask("x"))
+			if a.size != len(a.order.Front().Value.(*remembered).data)+128 {
+				t.Errorf("%d bytes are kept", a.size)
+			}
+			if dir != "" {
+				a = KeepAnswers(p, "m", AnswersOptions{Dir: dir})
+			}
+			for _, want := range []struct {
+				text   string
+				cached bool
+			}{{"x", false}, {"x", true}, {"y", true}} {
+				if got, err := a.Complete(t.Context(), ask(want.text)); err != nil || got.Texts[0] != want.text || got.Cached != want.cached {
+					t.Errorf("%s: %+v, %v", want.text, got, err)
+				}
+			}
+			random := ask("x", func(q *sdk.ModelRequest) { q.Temperature = 1 })
+			a.Forget(random)
+			if n := p.calls.Load(); n != 3 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	}
+}
+
 func TestAnswersDependOnTheWholeQuestion(t *testing.T) {
 	dir, p := t.TempDir(), &parrot{}
-	questions := []Question{
+	questions := []*sdk.ModelRequest{
 		ask("x"), ask("y"),
-		ask("x", func(q *Question) { q.Messages[0].Role = "system" }),
-		ask("x", func(q *Question) { q.MaxTokens = 1 }),
-		ask("x", func(q *Question) { q.Seed = 1 }),
-		ask("x", func(q *Question) { q.Seed, q.Temperature = 1, 1 }),
-		ask("x", func(q *Question) { q.N = 2 }),
+		ask("x", func(q *sdk.ModelRequest) { q.Messages[0].Role = "system" }),
+		ask("x", func(q *sdk.ModelRequest) { q.MaxTokens = 1 }),
+		ask("x", func(q *sdk.ModelRequest) { q.Seed = 1 }),
+		ask("x", func(q *sdk.ModelRequest) { q.Seed, q.Temperature = 1, 1 }),
+		ask("x", func(q *sdk.ModelRequest) { q.N = 2 }),
 	}
 	for _, model := range []string{"m", "n"} {
 		a := KeepAnswers(p, model, AnswersOptions{Dir: dir})
 		for _, q := range questions {
 			if got, err := a.Complete(t.Context(), q); err != nil || got.Cached {
-				t.Errorf("%s %+v: %+v, %v", model, q.ModelRequest, got, err)
+				t.Errorf("%s %+v: %+v, %v", model, q, got, err)
 			}
 		}
 	}
@@ -124,7 +154,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 // still the others'.
 func TestGivingUpOnAnAnswer(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	a := KeepAnswers(listener(func(q Question) (*Answer, error) {
+	a := KeepAnswers(completer(func(*sdk.ModelRequest) (*Answer, error) {
 		close(started)
 		<-release
 		return &Answer{Texts: []string{"x"}}, nil

@@ -8,18 +8,16 @@ import (
 	"github.com/valence-rl/valence/sdk"
 )
 
-// Model answers the capability "model". An error is a diag.Error, and never stands
-// for an answer.
-type Model interface {
-	Complete(ctx context.Context, q Question) (*Answer, error)
+// Completer asks a model. An error is a diag.Error, and never stands for an answer.
+type Completer interface {
+	Complete(ctx context.Context, q *sdk.ModelRequest) (*Answer, error)
 }
 
-// Question is what a model is asked, and for what.
-type Question struct {
-	*sdk.ModelRequest
-	// Building says that tasks depend on the answer. Such an answer is kept
-	// whatever it is, so that the same records give the same tasks again.
-	Building bool
+// Model answers the capability "model". What it keeps of its answers it gives again
+// until it is told to forget them.
+type Model interface {
+	Completer
+	Forget(q *sdk.ModelRequest)
 }
 
 // Answer is what came back, and what it took. A cached answer costs nothing.

@@ -17,7 +17,7 @@ import (
 type curious struct{ asking }
 
 func (curious) Judge(ctx context.Context, h sdk.Host, r *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
-	a, err := h.Model(ctx, ask(r.Issue).ModelRequest)
+	a, err := h.Model(ctx, ask(r.Issue))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func TestModelUseIsCounted(t *testing.T) {
 		t.Error(v, err)
 	}
 	p.fail = nil
-	if a, err := s.Building(&m).Model(t.Context(), ask("a").ModelRequest); err != nil || a.Texts[0] != "a" {
+	if a, err := s.Building(&m).Model(t.Context(), ask("a")); err != nil || a.Texts[0] != "a" {
 		t.Error(a, err)
 	}
 	got := m.Use()
@@ -76,16 +76,72 @@ func TestBuilding(t *testing.T) {
 	if _, err := h.Ask(t.Context(), &sdk.JudgeRequest{}); err == nil {
 		t.Error("a judge answered")
 	}
-	if _, err := h.Model(t.Context(), ask("x").ModelRequest); diag.KindOf(err) != diag.KindConfig || !strings.Contains(err.Error(), "[model] base_url") {
+	if _, err := h.Model(t.Context(), ask("x")); diag.KindOf(err) != diag.KindConfig || !strings.Contains(err.Error(), "[model] base_url") {
 		t.Error(err)
 	}
-	var asked Question
-	s.Model = listener(func(q Question) (*Answer, error) { asked = q; return nil, errors.New("later") })
-	if _, err := h.Model(t.Context(), ask("x").ModelRequest); err == nil || !asked.Building {
-		t.Errorf("%+v, %v", asked, err)
+	s.Model = KeepAnswers(&parrot{fail: errors.New("later")}, "m", AnswersOptions{})
+	if _, err := h.Model(t.Context(), ask("x")); err == nil {
+		t.Error("no error")
 	}
 }
 
-type listener func(Question) (*Answer, error)
+// doubting is a judge that asks the model twice and takes none of its answers.
+type doubting struct{ runs bool }
 
-func (l listener) Complete(_ context.Context, q Question) (*Answer, error) { return l(q) }
+func (doubting) Digest() string { return "sha256:d" }
+
+func (d doubting) Judge(ctx context.Context, h sdk.Host, _ *sdk.JudgeRequest) (*sdk.JudgeResponse, error) {
+	for _, text := range []string{"x", "y"} {
+		if _, err := h.Model(ctx, ask(text)); err != nil {
+			return nil, err
+		}
+	}
+	if d.runs {
+		if _, err := h.Run(ctx, request("x")); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("neither is a verdict")
+}
+
+// Answers that led to no verdict are not given again; those before a failure of the
+// host are, since it is not theirs.
+func TestAnswersWithoutAVerdictAreForgotten(t *testing.T) {
+	p := &parrot{}
+	s := &Scorer{Skill: "repro", Evaluator: asking{}, Model: KeepAnswers(p, "m", AnswersOptions{}),
+		Runner: &countingRunner{run: func(int64, *sdk.RunRequest) (*sdk.RunResponse, error) { return nil, errors.New("no sandbox") }}}
+	score := func(ctx context.Context, j Judge) int64 {
+		t.Helper()
+		s.Judge = j
+		before := p.calls.Load()
+		if v, err := s.Score(ctx, &sdk.Task{Key: "k"}, sdk.Output{}, 1); v != nil || diag.KindOf(err) != diag.KindJudge {
+			t.Error(v, err)
+		}
+		return p.calls.Load() - before
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		what  string
+		ctx   context.Context
+		judge Judge
+		asked int64
+	}{
+		{"the first attempt", t.Context(), doubting{}, 2},
+		{"the second", t.Context(), doubting{}, 2},
+		{"one that a sandbox fails", t.Context(), doubting{runs: true}, 2},
+		{"the one after it", t.Context(), doubting{runs: true}, 0},
+		{"one that ends too late", over, doubting{}, 0},
+		{"the one after it", t.Context(), doubting{}, 0},
+		{"the last", t.Context(), doubting{}, 2},
+	} {
+		if got := score(c.ctx, c.judge); got != c.asked {
+			t.Errorf("%s asks the server %d times, want %d", c.what, got, c.asked)
+		}
+	}
+}
+
+// completer is a Completer in a function.
+type completer func(*sdk.ModelRequest) (*Answer, error)
+
+func (c completer) Complete(_ context.Context, q *sdk.ModelRequest) (*Answer, error) { return c(q) }

@@ -80,12 +80,12 @@ const (
 // Every failure is a diag.Error of KindJudge, since it is evaluators and judges who
 // ask; a question that cannot be sent, such as one whose schema is not JSON, is one of
 // KindPlugin.
-func (m *OpenAIModel) Complete(ctx context.Context, q Question) (*Answer, error) {
-	free, err := m.body(q.ModelRequest, false)
+func (m *OpenAIModel) Complete(ctx context.Context, q *sdk.ModelRequest) (*Answer, error) {
+	free, err := m.body(q, false)
 	if err != nil {
 		return nil, diag.Wrap(diag.KindPlugin, "ask model", m.Name, err)
 	}
-	strict, err := m.body(q.ModelRequest, q.Schema != "")
+	strict, err := m.body(q, q.Schema != "")
 	if err != nil {
 		return nil, diag.Errorf(diag.KindPlugin, "ask model", m.Name, "the schema of the answer: %w", err)
 	}
@@ -207,7 +207,7 @@ func (m *OpenAIModel) post(ctx context.Context, body []byte, n int64) (*Answer, 
 		return nil, lost(err)
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
 		return nil, lost(fmt.Errorf("%s: %w", url, err))
 	}
@@ -217,6 +217,9 @@ func (m *OpenAIModel) post(ctx context.Context, body []byte, n int64) (*Answer, 
 			err:    fmt.Errorf("%s answers %s: %.200s", url, res.Status, bytes.TrimSpace(b)),
 			status: res.StatusCode, again: again, after: retryAfter(res.Header.Get("Retry-After"), time.Now()),
 		}
+	}
+	if len(b) > maxAnswer {
+		return nil, &refusal{err: fmt.Errorf("%s: the answer is longer than %d MiB", url, maxAnswer>>20)}
 	}
 	a, err := m.read(b, n)
 	if err != nil {

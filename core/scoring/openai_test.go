@@ -31,9 +31,9 @@ func unpaused(s *modeltest.Server, e Endpoint) (*OpenAIModel, *[]time.Duration) 
 	return m, &pauses
 }
 
-func question(r sdk.ModelRequest) Question {
+func question(r sdk.ModelRequest) *sdk.ModelRequest {
 	r.Messages = []sdk.ModelMessage{{Role: "system", Content: "be brief"}, {Role: "user", Content: "well?"}}
-	return Question{ModelRequest: &r}
+	return &r
 }
 
 func TestQuestionOnTheWire(t *testing.T) {
@@ -100,6 +100,15 @@ func TestAttempts(t *testing.T) {
 		{"no such model", []func(http.ResponseWriter){status(404)}, 1, nil, "404 Not Found: not now"},
 		{"wrong key", []func(http.ResponseWriter){status(401)}, 1, nil, "401 Unauthorized"},
 		{"no choice", []func(http.ResponseWriter){raw(`{"choices":[]}`)}, 1, nil, "0 choices of 1"},
+		{"no choices", []func(http.ResponseWriter){raw(`{"error":{"message":"overloaded"}}`)}, 1, nil, `0 choices of 1: {"error":{"message":"overloaded"}}`},
+		{"another shape", []func(http.ResponseWriter){raw(`{"choices":[{"message":["yes"]}]}`)}, 1, nil, "not a chat completion"},
+		{"a list", []func(http.ResponseWriter){raw(`[1,2]`)}, 1, nil, "not a chat completion"},
+		{"nothing", []func(http.ResponseWriter){raw(``)}, 1, nil, "not a chat completion"},
+		{"too much", []func(http.ResponseWriter){func(w http.ResponseWriter) {
+			io.WriteString(w, `{"choices":[{"message":{"content":"`)
+			io.Copy(w, io.LimitReader(endless{}, maxAnswer))
+			io.WriteString(w, `"}}]}`)
+		}}, 1, nil, "the answer is longer than 16 MiB"},
 		{"another protocol", []func(http.ResponseWriter){raw(`<html>`)}, 1, nil, "not a chat completion"},
 		{"refusal", []func(http.ResponseWriter){raw(`{"choices":[{"message":{"content":null,"refusal":"I will not"}}]}`)}, 1, nil, "the model refuses: I will not"},
 	} {
@@ -132,6 +141,16 @@ func TestAttempts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// endless reads as one letter over and over.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestNoServer(t *testing.T) {

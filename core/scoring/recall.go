@@ -103,11 +103,23 @@ func (m *recall) store(key [32]byte, data []byte) {
 	m.known[key] = m.order.PushFront(&remembered{key, data})
 	m.size += len(data) + 128
 	for m.size > m.limit && m.order.Len() > 1 {
-		last := m.order.Back()
-		old := m.order.Remove(last).(*remembered)
-		delete(m.known, old.key)
-		m.size -= len(old.data) + 128
+		m.remove(m.order.Back())
 	}
+}
+
+// drop forgets what is kept under key.
+func (m *recall) drop(key [32]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.known[key]; ok {
+		m.remove(e)
+	}
+}
+
+func (m *recall) remove(e *list.Element) {
+	old := m.order.Remove(e).(*remembered)
+	delete(m.known, old.key)
+	m.size -= len(old.data) + 128
 }
 
 // Counts gives how often the memory answered and how often it did not.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -52,18 +53,21 @@ func (s *Scorer) ScoreMetered(ctx context.Context, task *sdk.Task, out sdk.Outpu
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	v, err := s.Evaluator.Evaluate(limited, &services{scorer: s, judge: s.Judge != nil, meter: m}, &sdk.EvaluateRequest{
+	h := &services{scorer: s, judge: s.Judge != nil, meter: m}
+	v, err := s.Evaluator.Evaluate(limited, h, &sdk.EvaluateRequest{
 		Task: *task, Output: out, Config: s.Config, Seed: seed, Timeout: timeout.Milliseconds(),
 	})
 	if err != nil {
+		h.forget(limited)
 		return nil, diag.Wrap(diag.KindPlugin, "evaluate", task.Key, err)
 	}
 	return v, nil
 }
 
 // Building gives the services of a builder of this skill's tasks: sandboxes, the
-// model and the log, no judge. What the model is asked is added to m.
-func (s *Scorer) Building(m *Meter) sdk.Host { return &services{scorer: s, building: true, meter: m} }
+// model and the log, no judge. What the model is asked is added to m. Its answers are
+// kept whatever they are, so that the same records give the same tasks again.
+func (s *Scorer) Building(m *Meter) sdk.Host { return &services{scorer: s, meter: m} }
 
 // Digests names what makes this scorer's verdicts: the plugins by role, and under
 // "settings" what the run's TOML says to them, if it says anything.
@@ -88,14 +92,42 @@ func (s *Scorer) Digests() map[string]string {
 // services answers the capability calls of one evaluation or, with judge false, of a
 // judge, which cannot ask another, or of a builder.
 type services struct {
-	scorer   *Scorer
-	judge    bool
-	building bool
-	meter    *Meter // may be nil
+	scorer *Scorer
+	judge  bool
+	meter  *Meter // may be nil
+
+	mu     sync.Mutex
+	asked  []*sdk.ModelRequest // and answered
+	failed bool                // a service gave no answer
+}
+
+// forget has the model's answers forgotten that led a plugin to an error and to no
+// verdict, so that the next attempt asks anew. Where a service failed, or time was
+// up, that is the reason, and the answers stay.
+func (h *services) forget(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed || ctx.Err() != nil {
+		return
+	}
+	for _, q := range h.asked {
+		h.scorer.Model.Forget(q)
+	}
+}
+
+// noted gives err, and remembers that a service failed.
+func (h *services) noted(err error) error {
+	if err != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.failed = true
+	}
+	return err
 }
 
 func (h *services) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
-	return h.scorer.Runner.Run(ctx, r)
+	out, err := h.scorer.Runner.Run(ctx, r)
+	return out, h.noted(err)
 }
 
 func (h *services) Model(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelResponse, error) {
@@ -103,11 +135,14 @@ func (h *services) Model(ctx context.Context, r *sdk.ModelRequest) (*sdk.ModelRe
 		return nil, diag.Errorf(diag.KindConfig, "ask model", h.scorer.Skill, "no model is configured; set [model] base_url and name")
 	}
 	started := time.Now()
-	a, err := h.scorer.Model.Complete(ctx, Question{r, h.building})
+	a, err := h.scorer.Model.Complete(ctx, r)
 	h.meter.count(a, time.Since(started))
-	if err != nil {
+	if h.noted(err) != nil {
 		return nil, err
 	}
+	h.mu.Lock()
+	h.asked = append(h.asked, r)
+	h.mu.Unlock()
 	return &sdk.ModelResponse{Texts: a.Texts}, nil
 }
 
@@ -117,8 +152,10 @@ func (h *services) Ask(ctx context.Context, r *sdk.JudgeRequest) (*sdk.JudgeResp
 	}
 	q := *r
 	q.Config = h.scorer.JudgeConfig
-	a, err := h.scorer.Judge.Judge(ctx, &services{scorer: h.scorer, meter: h.meter}, &q)
-	if err != nil {
+	judge := &services{scorer: h.scorer, meter: h.meter}
+	a, err := h.scorer.Judge.Judge(ctx, judge, &q)
+	if h.noted(err) != nil {
+		judge.forget(ctx)
 		return nil, &diag.Error{Kind: diag.KindJudge, Op: "ask judge", Subject: h.scorer.Skill, Err: err}
 	}
 	return a, nil
