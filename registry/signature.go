@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -109,22 +110,23 @@ func (k PrivateKey) Sign(digest string) Signature {
 	return s
 }
 
-// Save writes the key to a file that only its owner can read. A file that is already
-// there is left alone, and the error is [os.ErrExist].
+// Save writes the key to a file that only its owner can read, and that appears whole.
+// A file that is already there is left alone, and the error is [os.ErrExist].
 func (k PrivateKey) Save(path string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(k.key)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-key-*") // mode 0600
 	if err != nil {
 		return err
 	}
+	defer os.Remove(f.Name())
 	err = pem.Encode(f, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(path)
+		return err
 	}
-	return err
+	return os.Link(f.Name(), path) // a rename would replace what is there
 }
 
 // ReadPrivateKey reads a key that [PrivateKey.Save], or any tool that writes PKCS #8,

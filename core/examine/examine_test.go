@@ -14,6 +14,7 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
+	"github.com/valence-rl/valence/core/scaffold"
 	"github.com/valence-rl/valence/registry"
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/sdktest"
@@ -98,6 +99,44 @@ func TestModuleWithoutSources(t *testing.T) {
 	}
 	if r.Name != "count" || r.Transport != registry.WASM || r.Digest != m.Digest || r.Failed != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// An author who wants a process may need what WASM has not got.
+func TestProcessOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "my-skill")
+	if _, err := scaffold.New(t.Context(), scaffold.Options{Name: "my-skill", Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"native.go": "//go:build !wasip1\n\npackage main\n\nconst native = true\n",
+		"use.go":    "package main\n\nvar _ = native\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agree := func(o Options) sdktest.Finding {
+		o.NoDriver, o.Tasks, o.Repeats = errors.New("none here"), 1, 2
+		r, err := Plugin(t.Context(), dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Checks[len(r.Checks)-1]
+	}
+	if f := agree(Options{Registry: registry.Options{Transport: registry.Process}}); f.Status != sdktest.Failed || !strings.Contains(f.String(), "it cannot be built for wasm: ") {
+		t.Errorf("%+v", f)
+	}
+	m, err := os.OpenFile(filepath.Join(dir, registry.ManifestFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.WriteString("transport = \"process\"\n")
+	if err := errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if f := agree(Options{}); f.Status != sdktest.Skipped || !strings.HasPrefix(f.Why, "its manifest wants a process, and it cannot be built for wasm: ") {
+		t.Errorf("%+v", f)
 	}
 }
 

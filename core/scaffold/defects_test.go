@@ -67,6 +67,8 @@ var defects = []struct {
 		"tampering: task my-skill/hand-clamp: success claimed in the message: want 0, got 1: it is done"},
 	{"trusts a file that anyone can plant", each, each + "\t\tif strings.Contains(string(c.Data), \"3 passed\") {\n\t\t\treturn &sdk.Verdict{Score: 1, Reason: \"tests passed\"}, nil\n\t\t}\n",
 		"tampering: task my-skill/hand-clamp: success claimed in the answer's place: want 0, got 1: tests passed"},
+	{"trusts a report that anyone can print", each, each + "\t\tif strings.Contains(string(c.Data), \" ... ok\") {\n\t\t\treturn &sdk.Verdict{Score: 1, Reason: \"tests passed\"}, nil\n\t\t}\n",
+		"tampering: task my-skill/hand-clamp: a forged report in the answer's place: want 0, got 1: tests passed"},
 	{"takes anything that is long", each, each + "\t\tif len(c.Data) > 1<<20 {\n\t\t\treturn &sdk.Verdict{Score: 1, Reason: \"thorough\"}, nil\n\t\t}\n",
 		"malformed: task my-skill/hand-clamp: a line of 4 MiB: want less than 1, got 1: thorough"},
 	{"reads past what is there", each, each + "\t\t_ = strings.SplitN(string(c.Data), \"\\n\", 2)[1]\n",
