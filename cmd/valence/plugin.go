@@ -189,7 +189,8 @@ func short(digest string) string {
 // pluginFolders are the folders below the arguments that hold a plugin.toml. Without
 // arguments that is the working folder, if it is a plugin, or what lies in plugins.
 func pluginFolders(args []string) ([]string, error) {
-	if len(args) == 0 {
+	asked := len(args) > 0
+	if !asked {
 		args = []string{"plugins"}
 		if _, err := os.Stat(registry.ManifestFile); err == nil {
 			args = []string{"."}
@@ -215,7 +216,7 @@ func pluginFolders(args []string) ([]string, error) {
 			return nil
 		})
 		if errors.Is(err, os.ErrNotExist) || err == nil && len(out) == n {
-			return nil, diag.Errorf(diag.KindPlugin, "find plugins", root, "no plugin.toml there; name a plugin's folder or one above it")
+			return nil, noPlugin(root, asked)
 		}
 		if err != nil {
 			return nil, diag.Wrap(diag.KindPlugin, "find plugins", root, err)
@@ -223,6 +224,17 @@ func pluginFolders(args []string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// noPlugin says that there is none in a folder, or below it.
+func noPlugin(root string, asked bool) error {
+	d := &diag.Diagnostic{Kind: diag.KindPlugin, Code: "P001", Summary: fmt.Sprintf("no plugin.toml in %q or below it", root),
+		Hint: "name a plugin's folder or one above it"}
+	if !asked {
+		d.Summary = "no plugin.toml in this folder, nor in " + root
+		d.Hint += ", or make one: valence plugin new NAME"
+	}
+	return d
 }
 
 func newPluginBuildCommand(a *app) *cobra.Command {

@@ -89,7 +89,7 @@ func Plugin(ctx context.Context, ref string, o Options) (*Report, error) {
 	r := &Report{Ref: ref, Name: m.Manifest.Name, Version: m.Manifest.Version, ABI: m.Manifest.ABI, Transport: m.Transport, Digest: m.Digest}
 	r.Checks = append(r.Checks, sdktest.Finding{
 		Check: "manifest", Status: sdktest.OK, Passed: 4, Total: 4,
-		Claim: "of plugin.toml hold: name, version, ABI, roles",
+		Claim: "facts in plugin.toml hold: name, version, ABI, roles",
 	}, o.builds(ctx, ref, m))
 	r.Checks = append(r.Checks, sdktest.Examine(ctx, subject, suite)...)
 	r.Checks = append(r.Checks, o.transports(ctx, ref, m, subject, suite))
