@@ -134,7 +134,7 @@ type Async struct {
 // Evaluate is [evaluate].
 type Evaluate struct {
 	Timeout time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Deadline of one evaluation, all its commands together."`
-	Memory  *Size         `toml:"memory" optional:"true" min:"16777216" max:"1099511627776" doc:"Memory of a plugin: of each instance of a module, 4GiB at most, or of a process with all its calls. Unset: 512MiB of a module, 4GiB of a process."`
+	Memory  *Size         `toml:"memory" optional:"true" min:"16777216" max:"1099511627776" doc:"Memory of a plugin: of each instance of a module, 4GiB at most, or of a process with all its calls. Unset: 512MiB of a module, 4GiB of a process; one in Go needs 128MiB to start."`
 }
 
 // Eval is [eval].
