@@ -41,7 +41,7 @@ func TestBounds(t *testing.T) {
 				if k.Tasks != 4 || k.Excluded != 0 {
 					t.Errorf("%s: %d tasks, %d episodes excluded", k.Name, k.Tasks, k.Excluded)
 				}
-				if k.Min < c.min || k.Avg > most || most == c.min && k.Max > most {
+				if k.Min < c.min || float64(k.Avg) > most || most == c.min && k.Max > most {
 					t.Errorf("%s: %.2f on average, %.2f to %.2f; want %.2f to %.2f", k.Name, k.Avg, k.Min, k.Max, c.min, most)
 				}
 			}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/valence-rl/valence/core/eval"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/report"
 	"github.com/valence-rl/valence/core/run"
 )
 
@@ -22,22 +25,42 @@ type measured struct {
 }
 
 type measuredSplit struct {
-	Split    string          `json:"split"`
-	Runs     int             `json:"runs"`
-	Skills   []measuredSkill `json:"skills"`
-	Mean     float64         `json:"mean"`
-	Excluded int             `json:"excluded"`
+	Split    string            `json:"split"`
+	Runs     int               `json:"runs"`
+	Skills   []measuredSkill   `json:"skills"`
+	Mean     figure            `json:"mean"`
+	Excluded int               `json:"excluded"`
+	Model    *journal.ModelUse `json:"model,omitempty"`
 }
 
 type measuredSkill struct {
 	Name     string         `json:"name"`
 	Tasks    int            `json:"tasks"`
-	Avg      float64        `json:"avg"`
-	CI       [2]float64     `json:"ci"`
+	Avg      figure         `json:"avg"`
+	CI       [2]figure      `json:"ci"`
 	Min      float64        `json:"min"` // lowest mean of a task
 	Max      float64        `json:"max"`
 	Ends     map[string]int `json:"ends"`
 	Excluded int            `json:"excluded"`
+}
+
+// figure is a number that there may be none of: where every episode was lost it is
+// NaN, – in a table and null as JSON.
+type figure float64
+
+func (f figure) String() string {
+	if math.IsNaN(float64(f)) {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f", float64(f))
+}
+
+// MarshalJSON writes the number in full.
+func (f figure) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(f)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
 }
 
 func (m measured) table(w io.Writer, p palette) {
@@ -45,10 +68,13 @@ func (m measured) table(w io.Writer, p palette) {
 		fmt.Fprintf(w, "%s on %s, Avg@%d\n", m.Policy, s.Split, s.Runs)
 		g := grid{head: []string{"SKILL", "TASKS", "AVG", "95% INTERVAL"}}
 		for _, k := range s.Skills {
-			g.add(k.Name, fmt.Sprint(k.Tasks), fmt.Sprintf("%.3f", k.Avg), fmt.Sprintf("%.3f–%.3f", k.CI[0], k.CI[1]))
+			g.add(k.Name, fmt.Sprint(k.Tasks), k.Avg.String(), k.CI[0].String()+"–"+k.CI[1].String())
 		}
-		g.add("mean", "", fmt.Sprintf("%.3f", s.Mean), "")
+		g.add("mean", "", s.Mean.String(), "")
 		g.write(w, p)
+		if s.Model != nil {
+			fmt.Fprintf(w, "model: %s\n", report.ModelUse(*s.Model))
+		}
 		if s.Excluded > 0 {
 			fmt.Fprintf(w, "%d episodes excluded: the infrastructure failed\n", s.Excluded)
 		}
@@ -111,7 +137,7 @@ func newEvalCommand(a *app) *cobra.Command {
 			}
 			ms := summarise(e)
 			lost += ms.Excluded
-			missed = missed || ms.Mean < failUnder
+			missed = missed || ms.misses(failUnder)
 			m.Splits = append(m.Splits, ms)
 		}
 		view.close()
@@ -129,6 +155,10 @@ func newEvalCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// misses tells whether the mean is below a gate; where nothing was measured, it is
+// below every one. Without a gate, 0, nothing misses.
+func (s measuredSplit) misses(gate float64) bool { return gate > 0 && !(float64(s.Mean) >= gate) }
+
 func quoted(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -138,10 +168,10 @@ func quoted(words []string) []string {
 }
 
 func summarise(e journal.Eval) measuredSplit {
-	m := measuredSplit{Split: e.Split, Runs: e.Runs}
+	m := measuredSplit{Split: e.Split, Runs: e.Runs, Model: e.Model}
 	for _, k := range e.Skills {
 		avg := eval.Average(k.Scores, 1)
-		s := measuredSkill{Name: k.Name, Tasks: len(k.Tasks), Avg: avg.Avg, CI: avg.CI, Ends: k.Ends, Excluded: k.Excluded, Min: 1}
+		s := measuredSkill{Name: k.Name, Tasks: len(k.Tasks), Avg: figure(avg.Avg), CI: [2]figure{figure(avg.CI[0]), figure(avg.CI[1])}, Ends: k.Ends, Excluded: k.Excluded, Min: 1}
 		for _, row := range k.Scores {
 			if len(row) == 0 {
 				continue
@@ -153,7 +183,7 @@ func summarise(e journal.Eval) measuredSplit {
 			s.Min, s.Max = min(s.Min, sum/float64(len(row))), max(s.Max, sum/float64(len(row)))
 		}
 		m.Skills = append(m.Skills, s)
-		m.Mean += avg.Avg / float64(len(e.Skills))
+		m.Mean += figure(avg.Avg / float64(len(e.Skills)))
 		m.Excluded += k.Excluded
 	}
 	return m

@@ -15,6 +15,7 @@ import (
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/report"
 	"github.com/valence-rl/valence/core/run"
 )
 
@@ -34,7 +35,11 @@ func (r rejudged) table(w io.Writer, p palette) {
 		r.figures(w, p)
 	}
 	if len(r.Errors) > 0 {
-		fmt.Fprintf(w, "\n%s episodes without a verdict, because the infrastructure failed: %s; they are not counted above\n", p.in(p.yellow, "warning:"), tally(r.Errors))
+		first, _, _ := strings.Cut(r.Failure, "\n")
+		fmt.Fprintf(w, "\n%s episodes without a verdict, because the infrastructure failed: %s; they are not counted above\n  the first: %s\n", p.in(p.yellow, "warning:"), tally(r.Errors), first)
+	}
+	if r.Model != nil {
+		fmt.Fprintf(w, "\nmodel: %s\n", report.ModelUse(*r.Model))
 	}
 	if len(r.Differ) == 0 {
 		return
@@ -101,6 +106,8 @@ compare: agreement, Cohen's kappa, changed rewards, and what the change would ha
 to the advantages. Without --judge and --evaluator the run's own score again, which
 shows whether verdicts repeat. The run stays as it is.`,
 		Example: `  valence rejudge runs/quickstart --skill repro --judge judges/strict
+  valence rejudge runs/quickstart --skill repro --judge plugins/judges/llm \
+      --set model.base_url=http://127.0.0.1:8000/v1 --set model.name=qwen3-32b
   valence rejudge runs/quickstart --skill repro --step 10..20 -n 200 -o json`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -108,6 +115,7 @@ shows whether verdicts repeat. The run stays as it is.`,
 	fl.StringVar(&o.Skill, "skill", "", "the skill whose episodes are scored")
 	fl.StringVar(&o.Judge, "judge", "", "another judge: a folder, a .wasm file or name@version")
 	fl.StringVar(&o.Evaluator, "evaluator", "", "another plugin of the skill")
+	fl.StringArrayVar(&o.Sets, "set", nil, "override a key of the run's configuration, `section.key=value`; may be repeated")
 	fl.StringVar(&steps, "step", "", "training steps, `A..B`, either of which may be left out, or A alone; default: all")
 	fl.IntVarP(&o.Episodes, "episodes", "n", 0, "stop at the first group that makes so many episodes; default: all")
 	fl.IntVar(&limit, "limit", 20, "how many differing episodes the table lists")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/journal"
 	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/core/scoring/modeltest"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -163,7 +165,25 @@ below 0.5               2              0
 0.5 and above           0              0
 
 warning: episodes without a verdict, because the infrastructure failed: 2 (judge 2); they are not counted above
+  the first: evaluate: repro/pocket-train-module-5-0: evaluate: repro 0.1.0: repro/pocket-train-module-5-0: ask judge: repro: judge: exits 0.2.0: panic: down
 `)
+	// A judge that asks a model, which the run has none of: the command line names it.
+	server := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
+		modeltest.Says(w, `{"rationale":"as the logs show","verdict":false,"confidence":1}`)
+	})
+	llm := filepath.Join(repository(t), "plugins/judges/llm")
+	for want, args := range map[string][]string{
+		"model: 2 calls, 2 answers cached, 2": {"--set", "model.base_url=" + server.URL, "--set", "model.name=m", "--set", `model.cache=""`, "--set", "model.concurrency=1"},
+		"the first: evaluate: repro/pocket-train-module-5-0: evaluate: repro 0.1.0: repro/pocket-train-module-5-0: ask judge: repro: judge: llm 0.1.0: ask model: repro: no model is configured; set [model] base_url and name": nil,
+	} {
+		code := 0
+		if args == nil {
+			code = 3
+		}
+		if got := run(code, append([]string{"--skill", "repro", "--judge", llm}, args...)...); !strings.Contains(got, want) || code == 0 && !strings.Contains(got, "mean score  0.500 → 0.000") {
+			t.Errorf("want %q:\n%s", want, got)
+		}
+	}
 
 	run(0, "--skill", "repro", "-o", "json", "--out", result)
 	b, err := os.ReadFile(result)

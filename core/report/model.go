@@ -20,8 +20,8 @@ func (r *Report) model() journal.ModelUse {
 	return u
 }
 
-// modelUse says it in words; "" for nothing.
-func modelUse(u journal.ModelUse) string {
+// ModelUse says in words what a model was asked; "" for nothing.
+func ModelUse(u journal.ModelUse) string {
 	if u.Calls+u.Cached == 0 {
 		return ""
 	}

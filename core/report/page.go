@@ -152,7 +152,7 @@ func (r *Report) facts() []fact {
 	if len(r.Splits) > 0 {
 		add("policy", r.Splits[0].After.Policy)
 	}
-	if u := modelUse(r.model()); u != "" {
+	if u := ModelUse(r.model()); u != "" {
 		add("model", u)
 	}
 	return out

@@ -34,7 +34,7 @@ func (r *Report) Table(w io.Writer) error {
 		b.WriteByte('\n')
 		s.table(&b)
 	}
-	if u := modelUse(r.model()); u != "" {
+	if u := ModelUse(r.model()); u != "" {
 		fmt.Fprintf(&b, "\nmodel: %s\n", u)
 	}
 	r.swapTable(&b)

@@ -14,6 +14,7 @@ import (
 	"github.com/valence-rl/valence/core/eval"
 	"github.com/valence-rl/valence/core/grpo"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -21,11 +22,12 @@ import (
 type RejudgeOptions struct {
 	Options
 	Skill     string
-	Judge     string // reference of another judge; "": the run's own
-	Evaluator string // reference of another plugin; "": the run's own
-	First     int    // training step; 0: the first
-	Last      int    // 0: the last
-	Episodes  int    // at least so many, in whole groups; 0: all
+	Judge     string   // reference of another judge; "": the run's own
+	Evaluator string   // reference of another plugin; "": the run's own
+	First     int      // training step; 0: the first
+	Last      int      // 0: the last
+	Episodes  int      // at least so many, in whole groups; 0: all
+	Sets      []string // keys of the run's configuration to override, as --set takes them
 }
 
 // Rejudged compares stored verdicts with new ones.
@@ -42,9 +44,11 @@ type Rejudged struct {
 	Rewards   Shift             `json:"rewards"` // of episodes
 	// Advantages are recomputed on both sides, with the run's own algorithm, from the
 	// episodes that were compared.
-	Advantages AdvantageShift `json:"advantages"`
-	Errors     map[string]int `json:"errors,omitempty"` // episodes that the infrastructure failed, by kind; never a verdict
-	Differ     []Difference   `json:"differ"`           // in the order of the run
+	Advantages AdvantageShift    `json:"advantages"`
+	Errors     map[string]int    `json:"errors,omitempty"`  // episodes that the infrastructure failed, by kind; never a verdict
+	Failure    string            `json:"failure,omitempty"` // what happened to the first of them
+	Model      *journal.ModelUse `json:"model,omitempty"`   // what the new verdicts, those that failed included, asked of the model
+	Differ     []Difference      `json:"differ"`            // in the order of the run
 }
 
 // Verdicts says what made stored verdicts, and how many.
@@ -92,7 +96,7 @@ type stored struct {
 	journal.Episode
 	score  float64
 	reason string
-	failed string // kind of what failed; "": there is a verdict
+	failed error // nil: there is a verdict
 }
 
 // Rejudge scores the stored training episodes of a run again: the tasks are built
@@ -117,10 +121,12 @@ func Rejudge(ctx context.Context, dir journal.Dir, o RejudgeOptions) (*Rejudged,
 	}
 	defer s.Close()
 	b := s.Skills[0].Binding()
-	if err := s.scoreAgain(ctx, b, episodes); err != nil {
+	var meter scoring.Meter
+	if err := s.scoreAgain(ctx, b, episodes, &meter); err != nil {
 		return nil, err
 	}
-	r := &Rejudged{Run: cfg.Run.Name, Skill: o.Skill, First: episodes[0].Step, Last: episodes[len(episodes)-1].Step, After: b.Scorer.Digests()}
+	r := &Rejudged{Run: cfg.Run.Name, Skill: o.Skill, First: episodes[0].Step, Last: episodes[len(episodes)-1].Step,
+		After: b.Scorer.Digests(), Model: used(journal.ModelUse(meter.Use()))}
 	r.compare(episodes)
 	r.advantages(algo, cfg.GRPO.GroupSize, episodes)
 	return r, s.Close()
@@ -141,7 +147,7 @@ func rejudgeConfig(dir journal.Dir, o RejudgeOptions) (*config.Config, error) {
 		}
 		return nil, diag.Errorf(diag.KindConfig, "rejudge", o.Skill, "the run trains no such skill; it trains %v", names)
 	}
-	var sets []string
+	sets := slices.Clone(o.Sets)
 	if o.Evaluator != "" {
 		sets = append(sets, p.key()+".plugin="+o.Evaluator)
 	}
@@ -197,8 +203,8 @@ func scoredEpisodes(dir journal.Dir, o RejudgeOptions) ([]*stored, error) {
 }
 
 // scoreAgain evaluates every episode with b. What the infrastructure fails is tried
-// again as often as in the run.
-func (s *Setup) scoreAgain(ctx context.Context, b *Binding, episodes []*stored) error {
+// again as often as in the run. What is asked of the model is added to m.
+func (s *Setup) scoreAgain(ctx context.Context, b *Binding, episodes []*stored, m *scoring.Meter) error {
 	tasks := make(map[string]*sdk.Task, len(b.Train))
 	for _, t := range b.Train {
 		tasks[t.Key] = t
@@ -217,7 +223,7 @@ func (s *Setup) scoreAgain(ctx context.Context, b *Binding, episodes []*stored) 
 		var v *sdk.Verdict
 		var err error
 		for attempt := 0; attempt <= s.Config.Async.Retries; attempt++ {
-			if v, err = b.Scorer.Score(ctx, tasks[e.Task], *e.Output, seed); err == nil {
+			if v, err = b.Scorer.ScoreMetered(ctx, tasks[e.Task], *e.Output, seed, m); err == nil {
 				break
 			}
 			if ctx.Err() != nil {
@@ -228,8 +234,8 @@ func (s *Setup) scoreAgain(ctx context.Context, b *Binding, episodes []*stored) 
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			e.failed = string(diag.KindOf(err))
-			errs[e.failed]++
+			e.failed = err
+			errs[string(diag.KindOf(err))]++
 		} else {
 			e.score, e.reason = v.Score, v.Reason
 		}
@@ -245,11 +251,11 @@ func (r *Rejudged) compare(episodes []*stored) {
 	made := map[string]*Verdicts{}
 	r.Differ = []Difference{}
 	for _, e := range episodes {
-		if e.failed != "" {
+		if e.failed != nil {
 			if r.Errors == nil {
-				r.Errors = map[string]int{}
+				r.Errors, r.Failure = map[string]int{}, e.failed.Error()
 			}
-			r.Errors[e.failed]++
+			r.Errors[string(diag.KindOf(e.failed))]++
 			continue
 		}
 		before, after = append(before, e.Score), append(after, e.score)
@@ -307,7 +313,7 @@ func (r *Rejudged) group(c grpo.Config, size int, episodes []*stored) {
 	}
 	was, is := make([]float64, size), make([]float64, size)
 	for _, e := range episodes {
-		if e.failed == "" && e.Index < size {
+		if e.failed == nil && e.Index < size {
 			states[e.Index] = c.State(e.End)
 			was[e.Index], is[e.Index] = c.Reward(e.Score), c.Reward(e.score)
 		}
