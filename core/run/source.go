@@ -129,8 +129,10 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 	if err != nil {
 		return nil, err
 	}
-	if u := meter.Use(); u.Calls+u.Cached > 0 {
-		s.log.Info("the model was asked while tasks were built", "skill", b.Skill, "records", len(records), "calls", u.Calls, "cached", u.Cached, "cost", u.Cost)
+	u := meter.Use()
+	asked := u.Calls+u.Cached > 0
+	if asked {
+		s.log.Info("the model was asked while tasks were built", "skill", b.Skill, "records", len(records), "calls", u.Calls, "cached", u.Cached, "failures", u.Failures, "cost", u.Cost)
 	}
 	var out []*sdk.Task
 	reasons := map[string]int{}
@@ -142,13 +144,14 @@ func (s *Setup) build(ctx context.Context, b *Binding, records []record) ([]*sdk
 			reasons[made[i].Skipped]++
 		}
 	}
-	s.noteSkipped(b.Skill, len(records), reasons)
+	s.noteSkipped(b.Skill, len(records), reasons, asked)
 	return out, nil
 }
 
 // noteSkipped says how many records gave no task and why most of them did not; loudly
-// if none gave any.
-func (s *Setup) noteSkipped(skill string, records int, reasons map[string]int) {
+// if none gave any, or if the model was asked: what it could not do is no property of
+// the records.
+func (s *Setup) noteSkipped(skill string, records int, reasons map[string]int, asked bool) {
 	if len(reasons) == 0 {
 		return
 	}
@@ -160,6 +163,9 @@ func (s *Setup) noteSkipped(skill string, records int, reasons map[string]int) {
 		}
 	}
 	level, text := slog.LevelInfo, "records that give no task"
+	if asked {
+		level = slog.LevelWarn
+	}
 	if skipped == records {
 		level, text = slog.LevelWarn, "no record gives a task"
 	}

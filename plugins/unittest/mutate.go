@@ -56,7 +56,7 @@ func modelled(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Worksp
 	if fails, reason, err := catches(nil); err != nil || fails {
 		return nil, "the golden tests do not pass on the correct code: " + reason, err
 	}
-	variants, asked, err := propose(ctx, h, r, w, (want+len(golden.Targets)-1)/len(golden.Targets))
+	variants, asked, formless, err := propose(ctx, h, r, w, (want+len(golden.Targets)-1)/len(golden.Targets))
 	if err != nil {
 		return nil, "", err
 	}
@@ -78,18 +78,21 @@ func modelled(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Worksp
 	}
 	if len(kept) == 0 {
 		why = fmt.Sprintf("of %d variants by the model %d fit into the code, %d of these compile, and the golden tests catch none", asked, len(variants), len(sound))
+		if formless != nil {
+			why += "; " + formless.Error()
+		}
 	}
 	return kept, why, nil
 }
 
 // propose asks for count variants of each target and applies them; asked counts
 // those that the model gave. An answer without form is logged and passed over: it is
-// no reason to lose the record's other targets.
-func propose(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Workspace, count int) (out []variant, asked int, err error) {
+// no reason to lose the record's other targets. formless is the last of them.
+func propose(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Workspace, count int) (out []variant, asked int, formless *ask.Malformed, err error) {
 	for _, t := range r.Record.Targets {
 		file, err := source(ctx, h, w, t.Path)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
 		from, to, ok := function(string(file.Data), t)
 		if !ok {
@@ -99,7 +102,7 @@ func propose(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Workspa
 		body := string(file.Data[from:to])
 		messages, err := mutantQuestion(t, string(file.Data), body, count)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
 		edits, err := ask.JSON(ctx, h, &sdk.ModelRequest{
 			Messages: messages, Schema: mutantsSchema, MaxTokens: 4096, Seed: grade.Hash(r.Seed, "mutants", r.Record.ID, t.Path, t.Name) | 1,
@@ -107,10 +110,11 @@ func propose(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Workspa
 		var bad *ask.Malformed
 		if errors.As(err, &bad) {
 			h.Log(ctx, "warn", fmt.Sprintf("%s: mutants of %s: %v", r.Record.ID, t.Name, err))
+			formless = bad
 			continue
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
 		edits = edits[:min(len(edits), count)]
 		asked += len(edits)
@@ -126,7 +130,7 @@ func propose(ctx context.Context, h sdk.Host, r *sdk.BuildRequest, w sdk.Workspa
 			}
 		}
 	}
-	return out, asked, nil
+	return out, asked, formless, nil
 }
 
 func mutantQuestion(t sdk.Target, file, body string, count int) ([]sdk.ModelMessage, error) {
