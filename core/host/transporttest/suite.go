@@ -185,10 +185,21 @@ func (s Subject) services(t *testing.T) {
 	if f.HostErr != broken || !f.Lastly || f.Waiting {
 		t.Errorf("the service's part in it: %+v", f)
 	}
+	// Errors of some types cannot be compared with ==.
+	_, err = evaluate(t.Context(), p, "run", func(context.Context, uint32, []byte) ([]byte, error) { return nil, several{"one", "two"} })
+	f = failure(t, err, transport.ReasonError, "run the tests: one; two")
+	if _, ok := f.HostErr.(several); !ok || !f.Lastly {
+		t.Errorf("the service's part in it: %+v", f)
+	}
 	_, err = evaluate(t.Context(), p, "run", func(context.Context, uint32, []byte) ([]byte, error) { panic("oh") })
 	failure(t, err, transport.ReasonError, "the host's service panicked: oh")
 	serves(t, p)
 }
+
+// several is an error that is a list.
+type several []string
+
+func (s several) Error() string { return strings.Join(s, "; ") }
 
 // nested calls: a service asks the plugin, which asks a service, and so on.
 func (s Subject) nested(t *testing.T) {

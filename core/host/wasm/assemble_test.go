@@ -15,6 +15,8 @@ type assembly struct {
 	start   []byte   // body of _initialize; nil: none
 	oneArg  bool     // give skill_v1_call another signature
 	program bool     // export _start
+	table   bool     // have a table with one place
+	extra   string   // another export's name, of the memory
 }
 
 // Types by index.
@@ -64,10 +66,16 @@ func (a assembly) bytes() []byte {
 		add("_start", typeStart, nil)
 	}
 	exports = append(exports, append(text("memory"), 2, 0))
+	if a.extra != "" {
+		exports = append(exports, append(text(a.extra), 2, 0))
+	}
 	out := []byte("\x00asm\x01\x00\x00\x00")
 	out = append(out, types...)
 	out = append(out, section(2, list(imports))...)
 	out = append(out, section(3, list(funcs))...)
+	if a.table {
+		out = append(out, section(4, []byte{1, 0x70, 0, 1})...)
+	}
 	out = append(out, section(5, append([]byte{1, 0}, uleb(a.pages)...))...)
 	out = append(out, section(7, list(exports))...)
 	out = append(out, section(10, list(bodies))...)

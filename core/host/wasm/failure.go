@@ -20,7 +20,7 @@ func (e guestError) Error() string { return string(e) }
 func (i *instance) failure(ctx context.Context, err error) *transport.Failure {
 	f := &transport.Failure{
 		Reason: transport.ReasonTrap, Printed: i.printed.String(), Err: err,
-		HostErr: i.failed, Lastly: i.failed != nil && i.lastly == i.failed, Waiting: i.inside,
+		HostErr: i.failed, Lastly: i.lastly, Waiting: i.inside,
 	}
 	var exit *sys.ExitError
 	var returned guestError

@@ -62,7 +62,7 @@ func (i *instance) reset() bool {
 	if img.memory.restore(i.memory.mapped) != nil {
 		return false
 	}
-	i.out, i.result, i.lastly, i.failed = nil, nil, nil, nil
+	i.out, i.result, i.failed, i.lastly = nil, nil, nil, false
 	return i.thaw(img) == nil
 }
 

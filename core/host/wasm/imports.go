@@ -73,8 +73,7 @@ func (i *instance) ask(ctx context.Context, method uint32, in []byte) uint64 {
 	i.inside = true
 	out, err := i.serve.Guarded(ctx, method, in)
 	i.inside = ctx.Err() != nil // the deadline struck while the host was busy
-	i.lastly = err
-	if err != nil {
+	if i.lastly = err != nil; i.lastly {
 		i.failed = err
 	}
 	if i.inside {

@@ -40,8 +40,8 @@ type instance struct {
 	in     []byte
 	out    []byte
 	result []byte // of the last host_call, until host_result fetches it
-	lastly error  // how the last host_call ended
-	failed error  // the last host_call that failed
+	failed error  // of the last host_call that failed
+	lastly bool   // that was the last one
 	inside bool   // a host_call is being served
 }
 

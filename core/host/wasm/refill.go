@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -22,14 +23,16 @@ type interrupted struct{ cause error }
 
 func (i interrupted) Error() string { return "interrupted: " + i.cause.Error() }
 
-// linkRefill defines the function in r. While it runs, the garbage collector can
-// stop the goroutine and the scheduler can replace it; in the guest neither can.
+// linkRefill defines the function in r. In it the garbage collector can stop the
+// goroutine, which it cannot in the guest, and others get their turn: else guests that
+// compute on all cores leave the host a hundredth of a second's wait for each step.
 func linkRefill(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(meterModule)
 	b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, s []uint64) {
 		if ctx.Err() != nil {
 			panic(interrupted{context.Cause(ctx)})
 		}
+		runtime.Gosched()
 		s[0] = budget
 	}), nil, []api.ValueType{api.ValueTypeI64}).Export(meterFunction)
 	_, err := b.Instantiate(ctx)
