@@ -34,7 +34,7 @@ func (w *swapper) candidate(ctx context.Context, wanted wish, name string) (cand
 	if err != nil {
 		return c, err
 	}
-	anew := b.Plugin.Digest() != old.Plugin.Digest() || b.Plugin.Transport() != old.Plugin.Transport() || !slices.Equal(b.Scorer.Config, old.Scorer.Config)
+	anew := b.Plugin != old.Plugin || !slices.Equal(b.Scorer.Config, old.Scorer.Config)
 	if err := w.prove(ctx, k, b, old, anew); err != nil {
 		c.rows = w.digests(wanted, p, c.rows, old, b)
 		b.release()

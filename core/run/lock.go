@@ -7,9 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
+)
+
+// glimpses is how often, and glimpse how long apart, lock looks again at a directory
+// that is taken: a command that looks whether a process works on a run has it for an
+// instant.
+const (
+	glimpses = 5
+	glimpse  = 20 * time.Millisecond
 )
 
 // lock takes a run directory for this process; another that has it is an error.
@@ -22,9 +31,12 @@ func lock(dir journal.Dir) (unlock func(), err error) {
 	if err != nil {
 		return nil, diag.Wrap(diag.KindData, "open run", string(dir), err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, diag.Errorf(diag.KindConfig, "open run", string(dir), "another process is working on it")
+	for n := 1; syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; n++ {
+		if n == glimpses {
+			f.Close()
+			return nil, diag.Errorf(diag.KindConfig, "open run", string(dir), "another process is working on it")
+		}
+		time.Sleep(glimpse)
 	}
 	return func() { f.Close() }, nil
 }

@@ -20,9 +20,8 @@ import (
 // the TOML's own value changes.
 type order struct{ value, file string }
 
-// ordersOf reads from a run's swaps what stands, by key; values are those of the
-// TOML as it is now.
-func ordersOf(swaps []journal.Swap, values map[string]string) map[string]order {
+// ordersOf reads from a run's swaps what commands set last, by key.
+func ordersOf(swaps []journal.Swap) map[string]order {
 	out := map[string]order{}
 	for _, s := range swaps {
 		if s.Outcome != journal.Accepted {
@@ -35,7 +34,7 @@ func ordersOf(swaps []journal.Swap, values map[string]string) map[string]order {
 			}
 		}
 	}
-	return stand(out, values)
+	return out
 }
 
 // stand gives the orders whose keys have the values in the TOML that they had.
@@ -61,7 +60,7 @@ func Ordered(c *config.Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settings(ordersOf(swaps, config.Values(c))), nil
+	return settings(stand(ordersOf(swaps), config.Values(c))), nil
 }
 
 // noteResumed stores what changed between two processes of a run: plugins that were
@@ -80,13 +79,17 @@ func (t *trainer) noteResumed(step int) error {
 		return err
 	}
 	first := t.buffer.Upcoming()
+	// A process that was killed between a swap and its lock file leaves the latter old,
+	// so the swaps decide: those that groups are left of say what served last, and the
+	// first of the others what served before them.
 	before := digestsIn(was)
-	lost := map[string]string{} // what served before swaps that no group is left of
+	lost := map[string]string{}
 	for _, s := range swaps {
 		key := s.Skill + "." + s.Role
 		switch {
 		case s.Outcome != journal.Accepted:
 		case s.Dispatch <= first:
+			before[key] = s.To
 			delete(lost, key)
 		case lost[key] == "":
 			lost[key] = s.From

@@ -44,7 +44,7 @@ func TestOrdersStandUntilTheFileChanges(t *testing.T) {
 		{"the file has changed and changed back", []journal.Swap{command(judge, "a", "rules"), byFile(judge, "other"), byFile(judge, "rules")}, map[string]string{judge: "rules"}, nil},
 		{"the file has changed elsewhere", []journal.Swap{command(judge, "a", "rules"), byFile(mutants, "3")}, map[string]string{judge: "rules", mutants: "3"}, []string{judge + `="a"`}},
 	} {
-		if got := settings(ordersOf(c.swaps, c.file)); !slices.Equal(got, c.want) {
+		if got := settings(stand(ordersOf(c.swaps), c.file)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -97,6 +97,9 @@ func TestChangesWhileNobodyWorked(t *testing.T) {
 	if err := tr.noteResumed(2); err != nil {
 		t.Fatal(err)
 	}
+	if err := tr.noteResumed(2); err != nil { // killed before the lock was written
+		t.Fatal(err)
+	}
 	if err := tr.dir.WriteFile("plugins.lock", tr.Lock()); err != nil {
 		t.Fatal(err)
 	}
@@ -119,5 +122,49 @@ func TestChangesWhileNobodyWorked(t *testing.T) {
 		"a judge sha256:j2 sha256:j3 judges/j resume accepted",
 	}, rows); d != "" {
 		t.Error(d)
+	}
+}
+
+// A process that is killed after it stored a swap and before it wrote the lock leaves
+// the old one; the swap is not written down again.
+func TestSwapBeforeItsLock(t *testing.T) {
+	b, err := buffer.New(buffer.Config{Seed: 1, Skills: []buffer.Skill{{Name: "a", Weight: 1, Tasks: []string{"a/1", "a/2"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		b.Next()
+	}
+	k := newSkill(&Binding{Skill: "a", Scorer: &scoring.Scorer{Evaluator: named("sha256:e2")}}, 1)
+	tr := &trainer{Setup: setup(nil, 0, nil, k), dir: journal.Dir(t.TempDir()), buffer: b}
+	if err := tr.dir.WriteFile("plugins.lock", []byte("a.evaluate sha256:e1\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.dir.AddSwaps(journal.Swap{Skill: "a", Role: "evaluate", By: journal.ByCommand, Outcome: journal.Accepted,
+		Dispatch: 2, From: "sha256:e1", To: "sha256:e2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.noteResumed(2); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tr.dir.Swaps(); len(got) != 1 || err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A TOML that cannot be read for a moment, as the run begins, costs no order.
+func TestOrdersOutliveAnUnreadableFile(t *testing.T) {
+	dir := journal.Dir(t.TempDir())
+	if err := dir.AddSwaps(journal.Swap{By: journal.ByCommand, Outcome: journal.Accepted, Set: map[string]string{"skills.a.judge": "strict"}, File: map[string]string{"skills.a.judge": "rules"}}); err != nil {
+		t.Fatal(err)
+	}
+	s := setup(nil, 0, nil)
+	s.Config.Skills = []config.Skill{{Name: "a", Plugin: "plugins/a", Judge: "strict"}}
+	w, err := newSwapper(s, dir, func(...string) (*config.Config, error) { return nil, errors.New("half-written") }, func() int { return 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := settings(w.orders); !slices.Equal(got, []string{`skills.a.judge="strict"`}) {
+		t.Errorf("%v", got)
 	}
 }

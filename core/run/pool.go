@@ -39,12 +39,14 @@ func (p *pool) load(ctx context.Context, m *registry.Module, o host.Options) (*l
 	if err != nil {
 		return nil, err
 	}
-	if l := p.join(id); l != nil { // somebody else was quicker
-		return l, fresh.Close()
-	}
 	l := &loaded{Plugin: fresh, pool: p, id: id, users: 1}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if there := p.loaded[id]; there != nil { // somebody else was quicker
+		there.users++
+		p.closing.Go(func() { p.end(l) })
+		return there, nil
+	}
 	p.loaded[id] = l
 	return l, nil
 }

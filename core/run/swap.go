@@ -43,16 +43,16 @@ type wish struct {
 
 func newSwapper(s *Setup, dir journal.Dir, reload Reload, step func() int) (*swapper, error) {
 	w := &swapper{Setup: s, dir: dir, reload: reload, step: step, force: s.Config, own: s.Config}
-	if reload != nil {
-		if own, err := reload(); err == nil { // else the next change will tell
-			w.own = own
-		}
-	}
 	swaps, err := dir.Swaps()
 	if err != nil {
 		return nil, err
 	}
-	w.orders = ordersOf(swaps, config.Values(w.own))
+	w.orders = ordersOf(swaps)
+	if reload != nil {
+		if own, err := reload(); err == nil { // else the next change will tell
+			w.own, w.orders = own, stand(w.orders, config.Values(own))
+		}
+	}
 	return w, nil
 }
 

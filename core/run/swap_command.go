@@ -26,7 +26,11 @@ func (w *swapper) answer(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err := errors.Join(w.dir.WriteJSON(name+answer, answerTo(swaps, err)), os.Remove(w.dir.Path(name+question))); err != nil {
+		err = w.dir.WriteJSON(name+answer, answerTo(swaps, err))
+		if gone := os.Remove(w.dir.Path(name + question)); !errors.Is(gone, os.ErrNotExist) { // who asked may have given up
+			err = errors.Join(err, gone)
+		}
+		if err != nil {
 			w.warn("a command cannot be answered", err)
 		}
 	}

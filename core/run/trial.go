@@ -14,8 +14,8 @@ const trialSteps = 10_000
 
 // try plays one task of b in real sandboxes: its reference answer must score 1, no
 // answer at all 0. Without a task that has a reference only the latter is asked. An
-// error says what b did instead. What the sandboxes fail at is tried again as often
-// as in the run.
+// error says what b did instead. What the sandboxes or the judge fail at is tried again
+// as often as in the run.
 func (s *Setup) try(ctx context.Context, b *Binding) error {
 	task, known := specimen(b)
 	if task == nil {
@@ -54,7 +54,7 @@ func (s *Setup) expect(ctx context.Context, b *Binding, task *sdk.Task, p policy
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case diag.KindOf(err) == diag.KindSandbox && attempt < s.Config.Async.Retries:
+		case err != nil && passing(err) && attempt < s.Config.Async.Retries:
 			continue
 		case err != nil:
 			return diag.Wrap(diag.KindPlugin, "try plugin", b.Skill, err)
@@ -63,4 +63,11 @@ func (s *Setup) expect(ctx context.Context, b *Binding, task *sdk.Task, p policy
 		}
 		return nil
 	}
+}
+
+// passing tells whether another attempt may succeed: a plugin at fault fails again, a
+// sandbox or a judge's model need not.
+func passing(err error) bool {
+	k := diag.KindOf(err)
+	return k == diag.KindSandbox || k == diag.KindJudge
 }
