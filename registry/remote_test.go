@@ -109,8 +109,8 @@ func TestPushAndResolve(t *testing.T) {
 }
 
 func TestPushKeepsWhatIsThere(t *testing.T) {
-	h, o := open(t), Options{}
-	o = h.options(t, new(log))
+	h := open(t)
+	o := h.options(t, new(log))
 	first, second := key(t), key(t)
 	pushed(t, tiny(t, "0.1.0"), "", &first, o)
 	pushed(t, tiny(t, "0.1.0"), "", &second, o)

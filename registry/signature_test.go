@@ -40,7 +40,7 @@ func TestSignature(t *testing.T) {
 	if s.holds(d) {
 		t.Error("a signature holds by another key")
 	}
-	if k.Sign(d) != k.Sign(d) {
+	if again := k.Sign(d); k.Sign(d) != again {
 		t.Error("the same module has two signatures")
 	}
 }

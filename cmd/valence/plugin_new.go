@@ -27,6 +27,8 @@ func (c created) table(w io.Writer, p palette) {
 		fmt.Fprintf(w, "It is part of the module of %s, which has to require github.com/valence-rl/valence.\n", c.Module)
 	case c.Language == registry.Go:
 		fmt.Fprintf(w, "Its go.mod takes the SDK from %s.\n", c.SDK)
+	case c.Language == registry.Python && c.SDK == "":
+		fmt.Fprintln(w, "CHECKOUT is the folder with Valence's sources, which --sdk names.")
 	}
 	fmt.Fprintf(w, "%s\n", p.in(p.bold, "next"))
 	for _, n := range c.Next {

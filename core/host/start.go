@@ -34,7 +34,7 @@ func unstartable(m *registry.Module, err error) error {
 		python := m.Command[0]
 		what, first, pack := fmt.Sprintf("the module %q", lacks[1]), "", "PACKAGE"
 		if parts[lacks[1]] {
-			what, pack = "the Python SDK", cmp.Or(checkout.Python(checkout.Find()), "CHECKOUT/sdk/python")
+			what, pack = "the Python SDK", cmp.Or(checkout.Python(checkout.Find()), "CHECKOUT/sdk/python (CHECKOUT: Valence's sources)")
 		}
 		if python != filepath.Join(filepath.Dir(m.Path), ".venv", "bin", "python3") {
 			first = "python3 -m venv .venv && "

@@ -8,14 +8,6 @@ import "github.com/valence-rl/valence/sdk"
 func Records() []sdk.Record { return []sdk.Record{clamp(), cart(), lookup()} }
 
 func clamp() sdk.Record {
-	const fixed = `def clamp(x, low, high):
-    """Keep x within low and high."""
-    return max(low, min(x, high))
-
-
-def double(x):
-    return 2 * x
-`
 	const buggy = `def clamp(x, low, high):
     """Keep x within low and high."""
     return min(low, min(x, high))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/valence-rl/valence/sdk"
@@ -44,16 +43,6 @@ func (w *witness) undeclared() []string {
 		}
 	}
 	return out
-}
-
-// used lists what was asked for.
-func (w *witness) used() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.asked) == 0 {
-		return "nothing"
-	}
-	return strings.Join(w.asked, ", ")
 }
 
 func (w *witness) note(err error) {
