@@ -113,39 +113,48 @@ func (w *swapper) swap(ctx context.Context, wanted wish) ([]journal.Swap, error)
 			ready = append(ready, c)
 		}
 	}
+	if len(ready) == 0 {
+		return nil, nil
+	}
+	if err := w.install(ready, nil); err != nil {
+		drop()
+		w.warn("a swap cannot be stored and is left", err)
+		return nil, err
+	}
 	var made []journal.Swap
-	var err error
-	for i, c := range ready {
-		err = c.skill.install(c.Binding, func(first int64, drawn bool) error {
-			step := w.step()
-			if !drawn {
-				step++
-			}
-			for j := range c.rows {
-				r := &c.rows[j]
-				r.Time, r.Step, r.Dispatch, r.Outcome = time.Now().UTC(), step, first, journal.Accepted
-			}
-			return w.dir.AddSwaps(c.rows...)
-		})
-		if err != nil {
-			w.warn("a swap cannot be stored and is left", err)
-			ready = ready[i:]
-			drop()
-			break
-		}
+	for _, c := range ready {
 		w.inForce(wanted, c)
 		made = append(made, c.rows...)
 	}
-	if len(made) > 0 {
-		if err := errors.Join(w.dir.WriteFile("config.toml", config.Resolved(w.force)), w.dir.WriteFile("plugins.lock", w.Lock())); err != nil {
-			w.warn("the swap holds, but its description is old", err) // and is brought up to date by the next start
-		}
+	if err := errors.Join(w.dir.WriteFile("config.toml", config.Resolved(w.force)), w.dir.WriteFile("plugins.lock", w.Lock())); err != nil {
+		w.warn("the swap holds, but its description is old", err) // and is brought up to date by the next start
 	}
 	for _, r := range made {
 		w.log.Info("swapped", "skill", r.Skill, "role", r.Role, "from", r.From, "to", r.To, "group", r.Dispatch)
 		w.observe(Event{Kind: Swapped, Swap: &r})
 	}
-	return made, err
+	return made, nil
+}
+
+// install stores the swaps of all that is ready, behind rows, and makes them current;
+// if they cannot be stored, none of them. Groups of these skills that begin meanwhile
+// wait.
+func (w *swapper) install(ready []candidate, rows []journal.Swap) error {
+	if len(ready) == 0 {
+		return w.dir.AddSwaps(rows...)
+	}
+	c := ready[0]
+	return c.skill.install(c.Binding, func(first int64, drawn bool) error {
+		step := w.step()
+		if !drawn {
+			step++
+		}
+		for i := range c.rows {
+			r := &c.rows[i]
+			r.Time, r.Step, r.Dispatch, r.Outcome = time.Now().UTC(), step, first, journal.Accepted
+		}
+		return w.install(ready[1:], append(rows, c.rows...))
+	})
 }
 
 // inForce writes down what holds now.

@@ -79,6 +79,32 @@ func (w *world) rows(t *testing.T) []string {
 	return out
 }
 
+// What is asked for together is stored and installed together, or not at all.
+func TestSwapOfTwoSkills(t *testing.T) {
+	a, b := newSkill(&Binding{Skill: "a"}, 1), newSkill(&Binding{Skill: "b"}, 1)
+	w := &swapper{Setup: setup(nil, 0, nil, a, b), dir: journal.Dir(t.TempDir()), step: func() int { return 3 }}
+	first, second := &Binding{Skill: "a"}, &Binding{Skill: "b"}
+	ready := []candidate{{a, first, []journal.Swap{{Skill: "a"}}}, {b, second, []journal.Swap{{Skill: "b"}}}}
+	b.begin(7)
+	full := w.dir.Path("swaps.jsonl") // a folder in its place
+	if err := os.Mkdir(full, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.install(ready, nil); err == nil || a.Binding() == first || b.Binding() == second {
+		t.Errorf("installed what is not stored: %v", err)
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.install(ready, nil); err != nil || a.Binding() != first || b.Binding() != second {
+		t.Error(err)
+	}
+	swaps, err := w.dir.Swaps()
+	if err != nil || len(swaps) != 2 || swaps[0].Skill != "a" || swaps[0].Dispatch != 0 || swaps[1].Dispatch != 7 || swaps[1].Step != 4 {
+		t.Errorf("%+v, %v", swaps, err)
+	}
+}
+
 // A swap that takes capabilities from a plugin, which stays the same by digest, is
 // refused, and the run keeps what it has.
 func TestSwapOfGrants(t *testing.T) {
