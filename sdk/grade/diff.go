@@ -227,7 +227,7 @@ func gitPaths(s string) (old, new string, ok bool) {
 	if half := len(s) / 2; len(s)%2 == 1 && s[half] == ' ' && strings.TrimPrefix(s[:half], "a/") == strings.TrimPrefix(s[half+1:], "b/") {
 		return diffPath(s[:half], "a/"), diffPath(s[half+1:], "b/"), true
 	}
-	if i := strings.Index(s, " b/"); i > 0 && strings.Index(s[i+1:], " b/") < 0 {
+	if i := strings.Index(s, " b/"); i > 0 && !strings.Contains(s[i+1:], " b/") {
 		return diffPath(s[:i], "a/"), diffPath(s[i+1:], "b/"), true
 	}
 	if old, new, ok = strings.Cut(s, " "); ok && !strings.Contains(new, " ") {

@@ -105,7 +105,6 @@ var rewrites = map[string][]string{
 var (
 	numberOrConstant = regexp.MustCompile(`\{[A-C]\}|\b\d+\b`)
 	constantOnly     = regexp.MustCompile(`^(-?\d+|'[^']*'|\{[A-Z]\})$`)
-	notCode          = regexp.MustCompile(`'[^']*'|\{[^}]*\}`)
 	difference       = regexp.MustCompile(`(\w+|\{[A-C]\}) - (\w+|\{[A-C]\})`)
 )
 

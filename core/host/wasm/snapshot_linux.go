@@ -84,8 +84,8 @@ func (s *snapshot) restore(b []byte) error {
 	return nil
 }
 
-// region is a range of addresses, as the kernel writes it.
-type region struct{ start, end, categories uint64 }
+// region is a range of addresses, as the kernel writes it: the last word is its kinds.
+type region struct{ start, end, _ uint64 }
 
 // Kinds of pages, of PAGEMAP_SCAN.
 const (

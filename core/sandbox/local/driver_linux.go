@@ -171,7 +171,8 @@ func executable() (string, *os.File, error) {
 		return "", nil, fmt.Errorf("copy this program to memory: %w", err)
 	}
 	to := os.NewFile(uintptr(fd), "valence")
-	if _, err := io.Copy(to, from); err == nil {
+	_, err = io.Copy(to, from)
+	if err == nil {
 		err = to.Chmod(0o755)
 	}
 	if err == nil {
