@@ -23,8 +23,8 @@ import (
 func TestCrowd(t *testing.T) {
 	const (
 		evaluations = 1000
-		threads     = 50  // fewer
-		memory      = 600 // less, KiB each
+		threads     = 50                 // fewer
+		memory      = 600 * (1 + shadow) // less, KiB each
 	)
 	m := frozen(t)
 	in := prompt("run", "")
