@@ -8,6 +8,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,7 +23,9 @@ type Message interface{ fields(*codec) }
 
 // Marshal gives m's bytes: fields in ascending order, proto3 defaults left out.
 func Marshal(m Message) []byte {
-	c := codec{encoding: true, buf: make([]byte, 0, usual)}
+	c := codec{encoding: true, counting: true}
+	m.fields(&c)
+	c.counting, c.buf = false, make([]byte, 0, c.size)
 	m.fields(&c)
 	return c.buf
 }
@@ -42,11 +45,8 @@ func Take(b []byte, m Message) error {
 	return c.read(b, m)
 }
 
-// What there is place for before more has to be got.
-const (
-	usual = 64 // bytes of a message that is written
-	few   = 32 // fields of one that is read
-)
+// few is the number of fields that there is place for before more has to be got.
+const few = 32
 
 // Two bytes can stand for an element of hundreds, so that what a hostile sender
 // writes is bounded by these and not by the size of its message alone.
@@ -59,9 +59,11 @@ const (
 // messages share it: in a guest, allocating is what takes the time.
 type codec struct {
 	encoding bool
-	taking   bool // what is read may be kept
+	counting bool // how much there is to write, at first
+	size     int  // the most that it can be
 	buf      []byte
-	in       []field // of the message being read
+	taking   bool    // what is read may be kept
+	in       []field // of the message being read, by number; those not yet asked for
 	stack    []field // of the messages around it, and then its own
 	room     int     // bytes that may still be taken, of the whole message
 	err      error
@@ -73,12 +75,17 @@ func (c *codec) read(b []byte, m Message) error {
 	err := c.scan(b)
 	if err == nil {
 		c.in = c.stack[begin:]
+		if !slices.IsSortedFunc(c.in, byNumber) { // every known writer has them so
+			slices.SortStableFunc(c.in, byNumber)
+		}
 		m.fields(c)
 		err, c.err = c.err, nil
 	}
 	c.in, c.stack = outer, c.stack[:begin]
 	return err
 }
+
+func byNumber(a, b field) int { return cmp.Compare(a.num, b.num) }
 
 // take books n bytes.
 func (c *codec) take(n uintptr) error {
@@ -145,32 +152,44 @@ func (c *codec) scan(b []byte) error {
 	return nil
 }
 
-func (c *codec) tag(num, typ uint64) { c.buf = binary.AppendUvarint(c.buf, num<<3|typ) }
+// header is the most that a field takes beside its content.
+const header = 5 + binary.MaxVarintLen64
 
-// each visits the occurrences of num, and refuses those of another wire type.
-func (c *codec) each(num, typ uint64, f func(*field)) {
-	for i := range c.in {
-		if c.in[i].num != num || c.err != nil {
-			continue
-		}
-		if c.in[i].typ != typ {
-			c.err = fmt.Errorf("wire: field %d: wire type %d, want %d", num, c.in[i].typ, typ)
-			return
-		}
-		f(&c.in[i])
+// count notes a field of n bytes, if it is time for that.
+func (c *codec) count(n int) bool {
+	if c.counting {
+		c.size += header + n
 	}
+	return c.counting
 }
 
-// grow makes room in v for all occurrences of num.
-func grow[T any](c *codec, num uint64, v []T) []T {
-	n := 0
-	for i := range c.in {
-		if c.in[i].num == num {
-			n++
-		}
+func (c *codec) tag(num, typ uint64) { c.buf = binary.AppendUvarint(c.buf, num<<3|typ) }
+
+// all gives the occurrences of num, of which there is none if one has another wire
+// type. Messages ask for their fields in ascending order.
+func (c *codec) all(num, typ uint64) []field {
+	in := c.in
+	for len(in) > 0 && in[0].num < num {
+		in = in[1:]
 	}
+	n := 0
+	for n < len(in) && in[n].num == num {
+		if in[n].typ != typ && c.err == nil {
+			c.err = fmt.Errorf("wire: field %d: wire type %d, want %d", num, in[n].typ, typ)
+		}
+		n++
+	}
+	c.in = in[n:]
+	if c.err != nil {
+		return nil
+	}
+	return in[:n]
+}
+
+// grow makes room in v for n more elements.
+func grow[T any](c *codec, v []T, n int) []T {
 	var t T
-	if n == 0 || c.err != nil {
+	if n == 0 {
 		return v
 	}
 	if c.err = c.take(uintptr(n) * unsafe.Sizeof(t)); c.err != nil {
@@ -181,13 +200,15 @@ func grow[T any](c *codec, num uint64, v []T) []T {
 
 func (c *codec) int(num uint64, v *int64) {
 	if c.encoding {
-		if *v != 0 {
+		if *v != 0 && !c.count(0) {
 			c.tag(num, typVarint)
 			c.buf = binary.AppendUvarint(c.buf, uint64(*v))
 		}
 		return
 	}
-	c.each(num, typVarint, func(f *field) { *v = int64(f.val) })
+	if all := c.all(num, typVarint); len(all) > 0 {
+		*v = int64(all[len(all)-1].val)
+	}
 }
 
 func (c *codec) bool(num uint64, v *bool) {
@@ -211,13 +232,15 @@ func (c *codec) uint(num uint64, v *uint64) {
 
 func (c *codec) float(num uint64, v *float64) {
 	if c.encoding {
-		if math.Float64bits(*v) != 0 {
+		if math.Float64bits(*v) != 0 && !c.count(8) {
 			c.tag(num, typFixed)
 			c.buf = binary.LittleEndian.AppendUint64(c.buf, math.Float64bits(*v))
 		}
 		return
 	}
-	c.each(num, typFixed, func(f *field) { *v = math.Float64frombits(f.val) })
+	if all := c.all(num, typFixed); len(all) > 0 {
+		*v = math.Float64frombits(all[len(all)-1].val)
+	}
 }
 
 func (c *codec) string(num uint64, v *string) {
@@ -227,11 +250,16 @@ func (c *codec) string(num uint64, v *string) {
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) { *v = c.text(f) })
+	for _, f := range c.all(num, typBytes) {
+		*v = c.text(&f)
+	}
 }
 
 // putString writes valid UTF-8: stock decoders refuse anything else.
 func (c *codec) putString(num uint64, s string) {
+	if c.count(len(s)) {
+		return
+	}
 	if !utf8.ValidString(s) {
 		s = string([]rune(s)) // each bad byte becomes U+FFFD
 	}
@@ -252,20 +280,20 @@ func (c *codec) text(f *field) string {
 
 func (c *codec) bytes(num uint64, v *[]byte) {
 	if c.encoding {
-		if len(*v) != 0 {
+		if len(*v) != 0 && !c.count(len(*v)) {
 			c.tag(num, typBytes)
 			c.buf = binary.AppendUvarint(c.buf, uint64(len(*v)))
 			c.buf = append(c.buf, *v...)
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) {
+	for _, f := range c.all(num, typBytes) {
 		if c.taking {
 			*v = f.data[:len(f.data):len(f.data)]
 		} else {
 			*v = append([]byte(nil), f.data...)
 		}
-	})
+	}
 }
 
 func (c *codec) strings(num uint64, v *[]string) {
@@ -275,12 +303,18 @@ func (c *codec) strings(num uint64, v *[]string) {
 		}
 		return
 	}
-	*v = grow(c, num, *v)
-	c.each(num, typBytes, func(f *field) { *v = append(*v, c.text(f)) })
+	all := c.all(num, typBytes)
+	for *v = grow(c, *v, len(all)); len(all) > 0 && c.err == nil; all = all[1:] {
+		*v = append(*v, c.text(&all[0]))
+	}
 }
 
 // put writes one embedded message. Without always, one that has no bytes is left out.
 func (c *codec) put(num uint64, m Message, always bool) {
+	if c.count(0) {
+		m.fields(c)
+		return
+	}
 	before := len(c.buf)
 	c.tag(num, typBytes)
 	c.buf = append(c.buf, 0) // its length, if that is below 128
@@ -315,7 +349,9 @@ func one[T any, P message[T]](c *codec, num uint64, v *T) {
 		c.put(num, P(v), false)
 		return
 	}
-	c.each(num, typBytes, func(f *field) { c.get(f, P(v)) })
+	for _, f := range c.all(num, typBytes) {
+		c.get(&f, P(v))
+	}
 }
 
 func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
@@ -325,12 +361,12 @@ func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 		}
 		return
 	}
-	*v = grow(c, num, *v)
-	c.each(num, typBytes, func(f *field) {
+	all := c.all(num, typBytes)
+	for *v = grow(c, *v, len(all)); len(all) > 0 && c.err == nil; all = all[1:] {
 		var t T
 		*v = append(*v, t)
-		c.get(f, P(&(*v)[len(*v)-1]))
-	})
+		c.get(&all[0], P(&(*v)[len(*v)-1]))
+	}
 }
 
 func optional[T any, P message[T]](c *codec, num uint64, v **T) {
@@ -340,10 +376,10 @@ func optional[T any, P message[T]](c *codec, num uint64, v **T) {
 		}
 		return
 	}
-	c.each(num, typBytes, func(f *field) {
+	for _, f := range c.all(num, typBytes) {
 		if *v == nil {
 			*v = new(T)
 		}
-		c.get(f, P(*v))
-	})
+		c.get(&f, P(*v))
+	}
 }
