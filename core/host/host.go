@@ -111,6 +111,11 @@ func Load(ctx context.Context, m *registry.Module, o Options) (*Plugin, error) {
 		module.Close()
 		return nil, err
 	}
+	if w, ok := module.(*wasm.Module); ok {
+		if frozen, why := w.Frozen(); !frozen {
+			p.log.Info("the plugin is started for each call, since no image of it can be taken", "plugin", p.String(), "reason", why)
+		}
+	}
 	return p, nil
 }
 
