@@ -34,19 +34,16 @@ func Marshal(m Message) []byte {
 // The error says at which field b stopped making sense, or that b would unfold to
 // more than 32 MiB and eight times its own size. m keeps no reference to b.
 func Unmarshal(b []byte, m Message) error {
-	c := codec{room: freeRoom + roomPerByte*len(b), stack: make([]field, 0, few)}
+	c := codec{room: freeRoom + roomPerByte*len(b)}
 	return c.read(b, m)
 }
 
 // Take is [Unmarshal] for one who gives b away: the texts and bytes of m are parts of
 // it, so that b must not be written to any more.
 func Take(b []byte, m Message) error {
-	c := codec{room: freeRoom + roomPerByte*len(b), stack: make([]field, 0, few), taking: true}
+	c := codec{room: freeRoom + roomPerByte*len(b), taking: true}
 	return c.read(b, m)
 }
-
-// few is the number of fields that there is place for before more has to be got.
-const few = 32
 
 // Two bytes can stand for an element of hundreds, so that what a hostile sender
 // writes is bounded by these and not by the size of its message alone.
@@ -55,37 +52,38 @@ const (
 	roomPerByte = 8
 )
 
-// codec writes a message, or holds the parsed fields of one being read. Messages in
-// messages share it: in a guest, allocating is what takes the time.
+// codec writes a message, or reads one. Messages in messages share it: in a guest,
+// allocating is what takes the time.
 type codec struct {
 	encoding bool
 	counting bool // how much there is to write, at first
 	size     int  // the most that it can be
 	buf      []byte
-	taking   bool    // what is read may be kept
-	in       []field // of the message being read, by number; those not yet asked for
-	stack    []field // of the messages around it, and then its own
-	room     int     // bytes that may still be taken, of the whole message
-	err      error
+
+	taking bool   // what is read may be kept
+	in     []byte // what is left of the message being read, from the content of its next field on
+	num    uint64 // the number of that field, or none
+	typ    uint64
+	room   int // bytes that may still be taken, of the whole message
+	err    error
 }
+
+// none is the number of a field that is not there: none is asked for after it.
+const none = math.MaxUint64
 
 // read fills m, which may be part of another message, from b.
 func (c *codec) read(b []byte, m Message) error {
-	outer, begin := c.in, len(c.stack)
-	err := c.scan(b)
-	if err == nil {
-		c.in = c.stack[begin:]
-		if !slices.IsSortedFunc(c.in, byNumber) { // every known writer has them so
-			slices.SortStableFunc(c.in, byNumber)
-		}
-		m.fields(c)
-		err, c.err = c.err, nil
+	b, err := c.ascending(b)
+	if err != nil {
+		return err
 	}
-	c.in, c.stack = outer, c.stack[:begin]
+	in, num, typ := c.in, c.num, c.typ
+	c.enter(b)
+	m.fields(c)
+	c.in, c.num, c.typ = in, num, typ
+	err, c.err = c.err, nil
 	return err
 }
-
-func byNumber(a, b field) int { return cmp.Compare(a.num, b.num) }
 
 // take books n bytes.
 func (c *codec) take(n uintptr) error {
@@ -97,13 +95,6 @@ func (c *codec) take(n uintptr) error {
 
 var errUnfolds = errors.New("wire: message unfolds to far more than its size")
 
-// field is one parsed occurrence.
-type field struct {
-	num, typ uint64
-	val      uint64 // varint and fixed64
-	data     []byte // length-delimited
-}
-
 const (
 	typVarint = 0
 	typFixed  = 1
@@ -111,45 +102,168 @@ const (
 	typFixed4 = 5
 )
 
-func (c *codec) scan(b []byte) error {
-	for len(b) > 0 {
-		tag, n := binary.Uvarint(b)
-		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
-			return fmt.Errorf("wire: bad field tag, %d bytes before the end", len(b))
-		}
-		b = b[n:]
-		f := field{num: tag >> 3, typ: tag & 7}
-		switch f.typ {
-		case typVarint:
-			if f.val, n = binary.Uvarint(b); n <= 0 {
-				return fmt.Errorf("wire: field %d: bad number", f.num)
-			}
-			b = b[n:]
-		case typFixed:
-			if len(b) < 8 {
-				return fmt.Errorf("wire: field %d: cut short", f.num)
-			}
-			f.val, b = binary.LittleEndian.Uint64(b), b[8:]
-		case typFixed4:
-			if len(b) < 4 {
-				return fmt.Errorf("wire: field %d: cut short", f.num)
-			}
-			f.val, b = uint64(binary.LittleEndian.Uint32(b)), b[4:]
-		case typBytes:
-			l, n := binary.Uvarint(b)
-			if n <= 0 || l > uint64(len(b)-n) {
-				return fmt.Errorf("wire: field %d: says %d bytes, %d are left", f.num, l, len(b)-max(n, 0))
-			}
-			f.data, b = b[n:n+int(l)], b[n+int(l):]
-		default:
-			return fmt.Errorf("wire: field %d: unknown wire type %d", f.num, f.typ)
-		}
-		if err := c.take(unsafe.Sizeof(f)); err != nil {
-			return err
-		}
-		c.stack = append(c.stack, f)
+// first measures the first field of b: its number and type, and how many bytes its
+// tag takes and how many all of it.
+func first(b []byte) (num, typ uint64, tag, all int, err error) {
+	t, tag := uvarint(b)
+	num, typ = t>>3, t&7
+	if tag <= 0 || num == 0 || num > 1<<29-1 {
+		return 0, 0, 0, 0, fmt.Errorf("wire: bad field tag, %d bytes before the end", len(b))
 	}
-	return nil
+	b = b[tag:]
+	n := 0
+	switch typ {
+	case typVarint:
+		if _, n = uvarint(b); n <= 0 {
+			return 0, 0, 0, 0, fmt.Errorf("wire: field %d: bad number", num)
+		}
+	case typFixed:
+		n = 8
+	case typFixed4:
+		n = 4
+	case typBytes:
+		var l uint64
+		if l, n = uvarint(b); n <= 0 || l > uint64(len(b)-n) {
+			return 0, 0, 0, 0, fmt.Errorf("wire: field %d: says %d bytes, %d are left", num, l, len(b)-max(n, 0))
+		}
+		n += int(l)
+	default:
+		return 0, 0, 0, 0, fmt.Errorf("wire: field %d: unknown wire type %d", num, typ)
+	}
+	if n > len(b) {
+		return 0, 0, 0, 0, fmt.Errorf("wire: field %d: cut short", num)
+	}
+	return num, typ, tag, tag + n, nil
+}
+
+// ascending checks that b is a message and gives its fields in ascending order, as
+// every known writer has them anyway.
+func (c *codec) ascending(b []byte) ([]byte, error) {
+	ordered, last := true, uint64(0)
+	for rest := b; len(rest) > 0; {
+		num, _, _, n, err := first(rest)
+		if err != nil {
+			return nil, err
+		}
+		ordered = ordered && last <= num
+		last, rest = num, rest[n:]
+	}
+	if ordered {
+		return b, nil
+	}
+	type field struct {
+		num  uint64
+		text []byte
+	}
+	var fields []field
+	for rest := b; len(rest) > 0; {
+		num, _, _, n, _ := first(rest)
+		if err := c.take(unsafe.Sizeof(field{}) + uintptr(n)); err != nil {
+			return nil, err
+		}
+		fields = append(fields, field{num, rest[:n]})
+		rest = rest[n:]
+	}
+	slices.SortStableFunc(fields, func(a, b field) int { return cmp.Compare(a.num, b.num) })
+	b = make([]byte, 0, len(b))
+	for _, f := range fields {
+		b = append(b, f.text...)
+	}
+	return b, nil
+}
+
+// enter begins to read b, which has been checked.
+func (c *codec) enter(b []byte) {
+	switch {
+	case len(b) == 0:
+		c.in, c.num = nil, none
+	case b[0] < 0x80:
+		c.in, c.num, c.typ = b[1:], uint64(b[0]>>3), uint64(b[0]&7)
+	default:
+		tag, n := binary.Uvarint(b)
+		c.in, c.num, c.typ = b[n:], tag>>3, tag&7
+	}
+}
+
+// fail ends the reading of the message.
+func (c *codec) fail(err error) { c.in, c.num, c.err = nil, none, err }
+
+// skip passes over a field.
+func (c *codec) skip() {
+	switch b := c.in; c.typ {
+	case typVarint:
+		_, n := uvarint(b)
+		c.enter(b[n:])
+	case typFixed:
+		c.enter(b[8:])
+	case typFixed4:
+		c.enter(b[4:])
+	case typBytes:
+		l, n := uvarint(b)
+		c.enter(b[n+int(l):])
+	}
+}
+
+// at says whether the next field is one of number num, and refuses one of another
+// wire type. Messages ask for their fields in ascending order; those between are
+// unknown, and skipped.
+func (c *codec) at(num, typ uint64) bool {
+	for c.num < num {
+		c.skip()
+	}
+	if c.num == num && c.typ != typ {
+		c.fail(fmt.Errorf("wire: field %d: wire type %d, want %d", num, c.typ, typ))
+	}
+	return c.num == num
+}
+
+// data reads the next field, if it is one of number num with that many bytes.
+func (c *codec) data(num uint64) (b []byte, ok bool) {
+	if c.num != num || c.typ != typBytes { // the usual case needs no call
+		if !c.at(num, typBytes) {
+			return nil, false
+		}
+	}
+	in := c.in
+	n, from := int(in[0]), 1
+	if n >= 0x80 {
+		var l uint64
+		l, from = binary.Uvarint(in)
+		n = int(l)
+	}
+	b = in[from : from+n : from+n]
+	c.enter(in[from+n:])
+	return b, true
+}
+
+// grow makes room in v for all fields of number num that come next.
+func grow[T any](c *codec, num uint64, v []T) []T {
+	if !c.at(num, typBytes) {
+		return v
+	}
+	in := c.in
+	n := 0
+	for c.num == num {
+		c.skip()
+		n++
+	}
+	c.in, c.num, c.typ = in, num, typBytes
+	var t T
+	if err := c.take(uintptr(n) * unsafe.Sizeof(t)); err != nil {
+		c.fail(err)
+		return v
+	}
+	if cap(v) == 0 {
+		return make([]T, 0, n)
+	}
+	return slices.Grow(v, n)
+}
+
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
 }
 
 // header is the most that a field takes beside its content.
@@ -165,39 +279,6 @@ func (c *codec) count(n int) bool {
 
 func (c *codec) tag(num, typ uint64) { c.buf = binary.AppendUvarint(c.buf, num<<3|typ) }
 
-// all gives the occurrences of num, of which there is none if one has another wire
-// type. Messages ask for their fields in ascending order.
-func (c *codec) all(num, typ uint64) []field {
-	in := c.in
-	for len(in) > 0 && in[0].num < num {
-		in = in[1:]
-	}
-	n := 0
-	for n < len(in) && in[n].num == num {
-		if in[n].typ != typ && c.err == nil {
-			c.err = fmt.Errorf("wire: field %d: wire type %d, want %d", num, in[n].typ, typ)
-		}
-		n++
-	}
-	c.in = in[n:]
-	if c.err != nil {
-		return nil
-	}
-	return in[:n]
-}
-
-// grow makes room in v for n more elements.
-func grow[T any](c *codec, v []T, n int) []T {
-	var t T
-	if n == 0 {
-		return v
-	}
-	if c.err = c.take(uintptr(n) * unsafe.Sizeof(t)); c.err != nil {
-		return v
-	}
-	return slices.Grow(v, n)
-}
-
 func (c *codec) int(num uint64, v *int64) {
 	if c.encoding {
 		if *v != 0 && !c.count(0) {
@@ -206,8 +287,10 @@ func (c *codec) int(num uint64, v *int64) {
 		}
 		return
 	}
-	if all := c.all(num, typVarint); len(all) > 0 {
-		*v = int64(all[len(all)-1].val)
+	for c.num <= num && c.at(num, typVarint) {
+		n, size := uvarint(c.in)
+		*v = int64(n)
+		c.enter(c.in[size:])
 	}
 }
 
@@ -238,8 +321,9 @@ func (c *codec) float(num uint64, v *float64) {
 		}
 		return
 	}
-	if all := c.all(num, typFixed); len(all) > 0 {
-		*v = math.Float64frombits(all[len(all)-1].val)
+	for c.num <= num && c.at(num, typFixed) {
+		*v = math.Float64frombits(binary.LittleEndian.Uint64(c.in))
+		c.enter(c.in[8:])
 	}
 }
 
@@ -250,8 +334,12 @@ func (c *codec) string(num uint64, v *string) {
 		}
 		return
 	}
-	for _, f := range c.all(num, typBytes) {
-		*v = c.text(&f)
+	for c.num <= num {
+		b, ok := c.data(num)
+		if !ok {
+			return
+		}
+		*v = c.text(num, b)
 	}
 }
 
@@ -268,14 +356,14 @@ func (c *codec) putString(num uint64, s string) {
 	c.buf = append(c.buf, s...)
 }
 
-func (c *codec) text(f *field) string {
-	if !utf8.Valid(f.data) && c.err == nil {
-		c.err = fmt.Errorf("wire: field %d: not UTF-8", f.num)
+func (c *codec) text(num uint64, b []byte) string {
+	if !utf8.Valid(b) {
+		c.fail(fmt.Errorf("wire: field %d: not UTF-8", num))
 	}
 	if c.taking {
-		return unsafe.String(unsafe.SliceData(f.data), len(f.data))
+		return unsafe.String(unsafe.SliceData(b), len(b))
 	}
-	return string(f.data)
+	return string(b)
 }
 
 func (c *codec) bytes(num uint64, v *[]byte) {
@@ -287,11 +375,15 @@ func (c *codec) bytes(num uint64, v *[]byte) {
 		}
 		return
 	}
-	for _, f := range c.all(num, typBytes) {
-		if c.taking {
-			*v = f.data[:len(f.data):len(f.data)]
-		} else {
-			*v = append([]byte(nil), f.data...)
+	for c.num <= num {
+		b, ok := c.data(num)
+		switch {
+		case !ok:
+			return
+		case c.taking:
+			*v = b
+		default:
+			*v = append([]byte(nil), b...)
 		}
 	}
 }
@@ -303,9 +395,12 @@ func (c *codec) strings(num uint64, v *[]string) {
 		}
 		return
 	}
-	all := c.all(num, typBytes)
-	for *v = grow(c, *v, len(all)); len(all) > 0 && c.err == nil; all = all[1:] {
-		*v = append(*v, c.text(&all[0]))
+	if c.num > num {
+		return
+	}
+	*v = grow(c, num, *v)
+	for b, ok := c.data(num); ok; b, ok = c.data(num) {
+		*v = append(*v, c.text(num, b))
 	}
 }
 
@@ -332,9 +427,9 @@ func (c *codec) put(num uint64, m Message, always bool) {
 	copy(c.buf[begin-1:], length[:k])
 }
 
-func (c *codec) get(f *field, m Message) {
-	if err := c.read(f.data, m); err != nil {
-		c.err = fmt.Errorf("wire: field %d: %w", f.num, err)
+func (c *codec) get(num uint64, b []byte, m Message) {
+	if err := c.read(b, m); err != nil {
+		c.fail(fmt.Errorf("wire: field %d: %w", num, err))
 	}
 }
 
@@ -349,8 +444,11 @@ func one[T any, P message[T]](c *codec, num uint64, v *T) {
 		c.put(num, P(v), false)
 		return
 	}
-	for _, f := range c.all(num, typBytes) {
-		c.get(&f, P(v))
+	if c.num > num {
+		return
+	}
+	for b, ok := c.data(num); ok; b, ok = c.data(num) {
+		c.get(num, b, P(v))
 	}
 }
 
@@ -361,11 +459,14 @@ func many[T any, P message[T]](c *codec, num uint64, v *[]T) {
 		}
 		return
 	}
-	all := c.all(num, typBytes)
-	for *v = grow(c, *v, len(all)); len(all) > 0 && c.err == nil; all = all[1:] {
+	if c.num > num {
+		return
+	}
+	*v = grow(c, num, *v)
+	for b, ok := c.data(num); ok; b, ok = c.data(num) {
 		var t T
 		*v = append(*v, t)
-		c.get(&all[0], P(&(*v)[len(*v)-1]))
+		c.get(num, b, P(&(*v)[len(*v)-1]))
 	}
 }
 
@@ -376,10 +477,13 @@ func optional[T any, P message[T]](c *codec, num uint64, v **T) {
 		}
 		return
 	}
-	for _, f := range c.all(num, typBytes) {
+	if c.num > num {
+		return
+	}
+	for b, ok := c.data(num); ok; b, ok = c.data(num) {
 		if *v == nil {
 			*v = new(T)
 		}
-		c.get(&f, P(*v))
+		c.get(num, b, P(*v))
 	}
 }

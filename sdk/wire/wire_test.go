@@ -332,8 +332,7 @@ func TestUnmarshalIsBounded(t *testing.T) {
 		into Message
 	}{
 		{"empty tasks", bytes.Repeat([]byte{0x0a, 0}, 8<<20), &BuildResponse{}},
-		{"empty texts", bytes.Repeat([]byte{0x0a, 0}, 8<<20), &ModelResponse{}},
-		{"unknown numbers", bytes.Repeat([]byte{0x78, 0}, 8<<20), &Pair{}},
+		{"fields out of order", append(bytes.Repeat([]byte{0x78, 0}, 8<<20), 0x0a, 0), &Pair{}},
 	} {
 		if err := Unmarshal(c.bomb, c.into); !errors.Is(err, errUnfolds) {
 			t.Errorf("%s: error %v, want %v", c.name, err, errUnfolds)
@@ -347,6 +346,44 @@ func TestUnmarshalIsBounded(t *testing.T) {
 	if err := Unmarshal(Marshal(honest), new(RunResponse)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestUnmarshalInAnyOrder: fields may come in any order, and repeated ones keep theirs.
+func TestUnmarshalInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := JudgeRequest{Issue: "i", Script: "s", Before: Log{Output: "b", ExitCode: 300}, After: Log{Output: "a", TimedOut: true}}
+		for range rapid.IntRange(0, 4).Draw(t, "pairs") {
+			r.Config = append(r.Config, Pair{Key: rapid.String().Draw(t, "key"), Value: rapid.String().Draw(t, "value")})
+		}
+		var parts [][]byte
+		for rest := Marshal(&r); len(rest) > 0; {
+			_, _, _, n, err := first(rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, rest[:n])
+			rest = rest[n:]
+		}
+		parts = append(parts, []byte{0xf8, 0x01, 7}) // number 31, which nobody knows
+		shuffled := rapid.Permutation(parts).Draw(t, "order")
+		want := JudgeRequest{Issue: r.Issue, Script: r.Script, Before: r.Before, After: r.After}
+		for _, p := range shuffled {
+			var one JudgeRequest
+			if err := Unmarshal(p, &one); err != nil {
+				t.Fatal(err)
+			}
+			want.Config = append(want.Config, one.Config...)
+		}
+		for _, read := range []func([]byte, Message) error{Unmarshal, Take} {
+			var got JudgeRequest
+			if err := read(bytes.Join(shuffled, nil), &got); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(Marshal(&got), Marshal(&want)) {
+				t.Fatalf("got %+v, want %+v", got, want)
+			}
+		}
+	})
 }
 
 // TestTake: what is taken can be appended to without harm to its neighbour.
