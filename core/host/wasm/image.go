@@ -28,6 +28,8 @@ func (i *instance) freeze() (*image, error) {
 	for _, g := range i.globals {
 		img.globals = append(img.globals, g.Get())
 	}
+	// The last one is the count. What the start left of it would run out in each call.
+	img.globals[len(img.globals)-1] = budget
 	if img.size == 0 {
 		return nil, errors.New("its memory is empty")
 	}

@@ -227,3 +227,11 @@ func TestImageCannotBeMapped(t *testing.T) {
 		t.Error("was set back to what it did not begin with")
 	}
 }
+
+// TestImageHasAWholeCount: what the start used up is not missing from each call.
+func TestImageHasAWholeCount(t *testing.T) {
+	globals := frozen(t).image.Load().globals
+	if n := globals[len(globals)-1]; n != budget {
+		t.Errorf("calls begin with a count of %d, want %d", n, budget)
+	}
+}
