@@ -136,36 +136,24 @@ func candidatesQuestion(rec *sdk.Record, code []sdk.File) ([]sdk.ModelMessage, e
 	if err != nil {
 		return nil, err
 	}
-	system, user, err := p.Fill([]prompt.Value{
+	return ask.Messages(p, []prompt.Value{
 		{Name: "mark", Text: fence.String()}, {Name: "count", Text: strconv.Itoa(proposals)},
 		{Name: "issue", Text: fence.Around("issue", rec.Problem)}, {Name: "code", Text: strings.TrimSpace(b.String())},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []sdk.ModelMessage{{Role: "system", Content: system}, {Role: "user", Content: strings.TrimSpace(user)}}, nil
 }
 
 // edit is a replacement within a file.
 type edit struct{ path, old, new string }
 
 func readCandidates(v any) (out [][]edit, err error) {
-	f, err := ask.Fields(v, "candidates")
+	list, err := ask.List(v, "candidates")
 	if err != nil {
 		return nil, err
 	}
-	list, ok := f[0].([]any)
-	if !ok {
-		return nil, errors.New("candidates is no list")
-	}
 	for _, c := range list {
-		f, err := ask.Fields(c, "edits")
+		items, err := ask.List(c, "edits")
 		if err != nil {
 			return nil, err
-		}
-		items, ok := f[0].([]any)
-		if !ok {
-			return nil, errors.New("edits is no list")
 		}
 		var edits []edit
 		for _, x := range items {
@@ -175,6 +163,7 @@ func readCandidates(v any) (out [][]edit, err error) {
 			}
 			var e edit
 			for i, to := range []*string{&e.path, &e.old, &e.new} {
+				var ok bool
 				if *to, ok = f[i].(string); !ok {
 					return nil, errors.New("path, old and new are texts")
 				}

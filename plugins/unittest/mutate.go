@@ -139,27 +139,19 @@ func mutantQuestion(t sdk.Target, file, body string, count int) ([]sdk.ModelMess
 		return nil, err
 	}
 	f := ask.NewFence(file)
-	system, user, err := p.Fill([]prompt.Value{
+	return ask.Messages(p, []prompt.Value{
 		{Name: "mark", Text: f.String()}, {Name: "path", Text: t.Path}, {Name: "name", Text: t.Name}, {Name: "count", Text: strconv.Itoa(count)},
 		{Name: "file", Text: f.Around("file", ask.Cut(file, fileLimit))}, {Name: "function", Text: f.Around("function", body)},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []sdk.ModelMessage{{Role: "system", Content: system}, {Role: "user", Content: strings.TrimSpace(user)}}, nil
 }
 
 // edit is a replacement within a function.
 type edit struct{ old, new string }
 
 func readEdits(v any) ([]edit, error) {
-	f, err := ask.Fields(v, "mutants")
+	list, err := ask.List(v, "mutants")
 	if err != nil {
 		return nil, err
-	}
-	list, ok := f[0].([]any)
-	if !ok {
-		return nil, errors.New("mutants is no list")
 	}
 	var out []edit
 	for _, x := range list {

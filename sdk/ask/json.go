@@ -258,6 +258,19 @@ func (p *parser) number() any {
 	return x
 }
 
+// List takes an object with that key alone, whose value is a list.
+func List(v any, key string) ([]any, error) {
+	f, err := Fields(v, key)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := f[0].([]any)
+	if !ok {
+		return nil, errors.New(key + " is no list")
+	}
+	return list, nil
+}
+
 // Fields takes an object with exactly the keys named and gives their values in that
 // order.
 func Fields(v any, keys ...string) ([]any, error) {

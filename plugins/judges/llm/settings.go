@@ -58,21 +58,13 @@ func (s settings) messages(r *sdk.JudgeRequest) ([]sdk.ModelMessage, error) {
 	run := func(l *sdk.Log) string {
 		return ended(l) + "\n" + f.Around("log", ask.Cut(l.Output, s.logLimit))
 	}
-	system, user, err := t.Fill([]prompt.Value{
+	return ask.Messages(t, []prompt.Value{
 		{Name: "mark", Text: f.String()},
 		{Name: "issue", Text: f.Around("issue", r.Issue)},
 		{Name: "script", Text: f.Around("script", ask.Cut(r.Script, s.logLimit))},
 		{Name: "before", Text: run(&r.Before)},
 		{Name: "after", Text: run(&r.After)},
 	})
-	if err != nil {
-		return nil, err
-	}
-	user = strings.TrimSpace(user)
-	if system == "" {
-		return []sdk.ModelMessage{{Role: "user", Content: user}}, nil
-	}
-	return []sdk.ModelMessage{{Role: "system", Content: system}, {Role: "user", Content: user}}, nil
 }
 
 // ended tells how a run ended.
