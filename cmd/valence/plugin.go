@@ -298,14 +298,9 @@ func newPluginShowCommand(a *app) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	f := a.findFlags(cmd)
-	cmd.Flags().Var(&choice{&transport, []string{registry.WASM, registry.Process}}, "transport", "how the plugin is run: wasm or process (default: as its manifest says)")
+	transportFlag(cmd, &transport, "how the plugin is run: wasm or process (default: as its manifest says)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, _, err := f.options()
-		if err != nil {
-			return err
-		}
-		o.Transport = transport
-		m, err := registry.Resolve(cmd.Context(), args[0], o)
+		m, _, err := f.resolve(cmd.Context(), args[0], transport)
 		if err != nil {
 			return err
 		}

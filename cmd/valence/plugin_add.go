@@ -59,7 +59,7 @@ replaced.`,
   valence plugin add -c run.toml`,
 	}
 	f := a.findFlags(cmd)
-	cmd.Flags().Var(&choice{&transport, []string{registry.WASM, registry.Process}}, "transport", "pin what runs so: wasm or process (default: as the manifest says)")
+	transportFlag(cmd, &transport, "pin what runs so: wasm or process (default: as the manifest says)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, c, err := f.options()
 		if err != nil {

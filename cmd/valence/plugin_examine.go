@@ -14,7 +14,6 @@ import (
 	"github.com/valence-rl/valence/core/examine"
 	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/core/sandbox/local"
-	"github.com/valence-rl/valence/registry"
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/sdktest"
 )
@@ -98,7 +97,7 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
   valence plugin test . --records mine.jsonl -n 20 --junit report.xml`,
 	}
 	f := cmd.Flags()
-	f.Var(&choice{&o.Registry.Transport, []string{registry.WASM, registry.Process}}, "transport", "how the plugin is run: wasm or process (default: as its manifest says)")
+	transportFlag(cmd, &o.Registry.Transport, "how the plugin is run: wasm or process (default: as its manifest says)")
 	f.StringVar(&o.Judge, "judge", "", "the judge of a skill that asks one, a `plugin`")
 	f.StringArrayVar(&sets, "set", nil, "a setting of the plugin, `key=value`; may be repeated")
 	f.StringVar(&records, "records", "", "build tasks from these records, a `file` of JSON lines, in place of the built-in ones")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/valence-rl/valence/core/config"
@@ -38,6 +40,22 @@ func (f *findFlags) options() (o registry.Options, c *config.Config, err error) 
 		o.Lock = f.lock
 	}
 	return o, c, nil
+}
+
+// resolve finds the one plugin of a verb as the flags say, and gives the lock file too.
+func (f *findFlags) resolve(ctx context.Context, ref, transport string) (m *registry.Module, lock string, err error) {
+	o, _, err := f.options()
+	if err != nil {
+		return nil, "", err
+	}
+	o.Transport = transport
+	m, err = registry.Resolve(ctx, ref, o)
+	return m, o.Lock, err
+}
+
+// transportFlag adds --transport to a verb.
+func transportFlag(cmd *cobra.Command, to *string, usage string) {
+	cmd.Flags().Var(&choice{to, []string{registry.WASM, registry.Process}}, "transport", usage)
 }
 
 // wanted is a plugin that a configuration names, and how it is to be run.

@@ -39,12 +39,7 @@ func newPluginPullCommand(a *app) *cobra.Command {
 	f := a.findFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "also write the module to a `file`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, _, err := f.options()
-		if err != nil {
-			return err
-		}
-		o.Transport = registry.WASM
-		m, err := registry.Resolve(cmd.Context(), args[0], o)
+		m, _, err := f.resolve(cmd.Context(), args[0], registry.WASM)
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/valence-rl/valence/registry"
 )
 
 // verified is the result of plugin verify; what does not hold is an error instead.
@@ -52,18 +50,13 @@ and the digest against the pin. Exit code 11 and a diagnostic say what does not 
 		Args: cobra.ExactArgs(1),
 	}
 	f := a.findFlags(cmd)
-	cmd.Flags().Var(&choice{&transport, []string{registry.WASM, registry.Process}}, "transport", "check what runs so: wasm or process (default: as the manifest says)")
+	transportFlag(cmd, &transport, "check what runs so: wasm or process (default: as the manifest says)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, _, err := f.options()
+		m, lock, err := f.resolve(cmd.Context(), args[0], transport)
 		if err != nil {
 			return err
 		}
-		o.Transport = transport
-		m, err := registry.Resolve(cmd.Context(), args[0], o)
-		if err != nil {
-			return err
-		}
-		return a.out.result(verified{describeResolved(m), o.Lock, m.Pinned})
+		return a.out.result(verified{describeResolved(m), lock, m.Pinned})
 	}
 	return cmd
 }

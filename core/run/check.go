@@ -23,9 +23,12 @@ func Check(ctx context.Context, c *config.Config, o registry.Options) error {
 	for _, p := range parts(c) {
 		look := func(ref, transport string) *registry.Module {
 			o.Transport = transport
-			m, err := registry.Peek(ref, o)
-			if err == nil && o.Locked {
+			var m *registry.Module
+			var err error
+			if o.Locked {
 				m, err = registry.Resolve(ctx, ref, o)
+			} else {
+				m, err = registry.Peek(ref, o)
 			}
 			wrong(err)
 			return m
