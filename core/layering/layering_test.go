@@ -24,6 +24,7 @@ var leaves = map[string][]string{
 	"core/policy/bpe":         {"core/policy"},
 	"core/policy/chat":        {"core/policy", "core/policy/bpe"},
 	"core/sandbox/local":      {"core/sandbox", "core/patch"},
+	"core/sandbox/image":      nil,
 	"core/engine/gorgonia":    {"core/engine", "core/engine/safetensors"},
 	"core/journal":            {"core/atif"},
 	"core/rollout":            {"core/atif", "core/policy", "core/sandbox"},

@@ -1,0 +1,231 @@
+package image
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stack reads layers the way that overlay shows them.
+type stack struct {
+	layers []*tree             // the topmost first
+	links  []map[string]string // of each layer: hard links to what it does not have
+	chains map[string][]int
+}
+
+// openStack opens folders, the topmost first; notes are theirs.
+func openStack(dirs []string, notes []*note) (*stack, error) {
+	s := &stack{chains: map[string][]int{}}
+	for i, d := range dirs {
+		links := map[string]string{}
+		for _, l := range notes[i].Links {
+			links[string(l.Path)] = string(l.Target)
+		}
+		s.links = append(s.links, links)
+		t, err := openTree(d)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.layers = append(s.layers, t)
+	}
+	return s, nil
+}
+
+func (s *stack) close() {
+	for _, t := range s.layers {
+		t.close()
+	}
+}
+
+// sort is what a layer has at a path.
+type sort int
+
+const (
+	nothing sort = iota
+	aWhiteout
+	aFolder
+	anOpaqueFolder
+	aFile // or anything else that is no folder
+	aLink // to a file of a lower layer
+)
+
+// look tells what layer i has at p, whose parent is a folder of it.
+func (s *stack) look(i int, p string) (sort, unix.Stat_t, error) {
+	t := s.layers[i]
+	st, err := t.stat(p)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		if _, is := s.links[i][p]; is {
+			return aLink, st, nil
+		}
+		return nothing, st, nil
+	case err != nil:
+		return nothing, st, &os.PathError{Op: "look at", Path: p, Err: err}
+	}
+	dir, err := t.dir(path.Dir(p))
+	if err != nil {
+		return nothing, st, err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		for _, name := range []string{userOpaque, trustedOpaque} {
+			if attribute(dir, path.Base(p), name) == "y" {
+				return anOpaqueFolder, st, nil
+			}
+		}
+		return aFolder, st, nil
+	case unix.S_IFCHR:
+		if st.Rdev == 0 {
+			return aWhiteout, st, nil
+		}
+	case unix.S_IFREG:
+		if st.Size == 0 && attribute(dir, path.Base(p), userWhiteout) != "" {
+			return aWhiteout, st, nil
+		}
+	}
+	return aFile, st, nil
+}
+
+// chain lists the layers whose folders at p are merged, the topmost first. It is empty
+// where the stack has no folder.
+func (s *stack) chain(p string) ([]int, error) {
+	if c, known := s.chains[p]; known {
+		return c, nil
+	}
+	var c []int
+	if p == "." {
+		for i := range s.layers {
+			c = append(c, i)
+		}
+		s.chains[p] = c
+		return c, nil
+	}
+	above, err := s.chain(path.Dir(p))
+	if err != nil {
+		return nil, err
+	}
+search:
+	for _, i := range above {
+		what, _, err := s.look(i, p)
+		if err != nil {
+			return nil, err
+		}
+		switch what {
+		case aFolder:
+			c = append(c, i)
+		case anOpaqueFolder:
+			c = append(c, i)
+			break search
+		case aWhiteout, aFile, aLink:
+			break search
+		}
+	}
+	s.chains[p] = c
+	return c, nil
+}
+
+// found is what a stack shows at a path.
+type found struct {
+	what  sort
+	layer int    // that has it
+	path  string // of it there, another one for a hard link
+	stat  unix.Stat_t
+}
+
+// find gives what the stack shows at p.
+func (s *stack) find(p string) (found, error) {
+	above, err := s.chain(path.Dir(p))
+	if err != nil {
+		return found{}, err
+	}
+	for _, i := range above {
+		what, st, err := s.look(i, p)
+		switch {
+		case err != nil:
+			return found{}, err
+		case what == aWhiteout:
+			return found{}, nil
+		case what == aLink:
+			return s.follow(i, p)
+		case what != nothing:
+			return found{what, i, p, st}, nil
+		}
+	}
+	return found{}, nil
+}
+
+// follow gives what the hard link p of layer i is one to.
+func (s *stack) follow(i int, p string) (found, error) {
+	below := &stack{layers: s.layers[i+1:], links: s.links[i+1:], chains: map[string][]int{}}
+	f, err := below.find(s.links[i][p])
+	f.layer += i + 1
+	return f, err
+}
+
+// hops is how many symbolic links a path may lead through, as in the kernel.
+const hops = 40
+
+// read gives the text of a file as a process inside would see it, following symbolic
+// links within the stack; "" where there is none. Of large files it gives the first
+// megabytes.
+func (s *stack) read(p string) (string, error) {
+	const most = 4 << 20
+	left := strings.Split(p, "/")
+	at := "."
+	for followed := 0; len(left) > 0; {
+		part := left[0]
+		left = left[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, part)
+		f, err := s.find(next)
+		if err != nil || f.what == nothing {
+			return "", err
+		}
+		t := s.layers[f.layer]
+		switch {
+		case f.what == aFolder || f.what == anOpaqueFolder:
+			at = next
+		case f.stat.Mode&unix.S_IFMT == unix.S_IFLNK:
+			if followed++; followed > hops {
+				return "", nil
+			}
+			dir, err := t.dir(path.Dir(f.path))
+			if err != nil {
+				return "", err
+			}
+			target := make([]byte, 4096)
+			n, err := unix.Readlinkat(dir, path.Base(f.path), target)
+			if err != nil {
+				return "", err
+			}
+			link := string(target[:n])
+			if strings.HasPrefix(link, "/") {
+				at = "."
+			}
+			left = append(strings.Split(link, "/"), left...)
+		case f.stat.Mode&unix.S_IFMT == unix.S_IFREG && len(left) == 0:
+			fd, err := t.open(f.path, unix.O_RDONLY)
+			if err != nil {
+				return "", &os.PathError{Op: "open", Path: f.path, Err: err}
+			}
+			file := os.NewFile(uintptr(fd), f.path)
+			defer file.Close()
+			b, err := io.ReadAll(io.LimitReader(file, most))
+			return string(b), err
+		default:
+			return "", nil
+		}
+	}
+	return "", nil
+}
