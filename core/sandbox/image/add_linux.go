@@ -161,6 +161,13 @@ func (s *Store) finish(ctx context.Context, c *content, ids []string, b *budget)
 		return err
 	}
 	r.Trim = r.TrimDisk > 0
+	if needsFloor(notes) {
+		r.Floor = true
+		r.TrimDisk += blockSize
+		if err := os.Mkdir(filepath.Join(sc.dir, "floor"), 0o755); err != nil {
+			return err
+		}
+	}
 	r.Disk += r.TrimDisk
 	if r.User, err = userOf(st, c.config.run.User); err != nil {
 		return err
@@ -172,6 +179,12 @@ func (s *Store) finish(ctx context.Context, c *content, ids []string, b *budget)
 		return err
 	}
 	return s.locked(ctx, func() error { return sc.publish(s.path("images", digits(c.digest))) })
+}
+
+// needsFloor tells whether an empty folder has to go under layers, the topmost first:
+// overlay shows the whiteouts of the lowest layer where they are attributes.
+func needsFloor(notes []*note) bool {
+	return len(notes) == 0 || len(notes[len(notes)-1].Whiteouts) > 0
 }
 
 func userOf(st *stack, user string) (User, error) {

@@ -37,5 +37,11 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 	case has("BZh"), has("\xfd7zXZ\x00"):
 		return nil, refuse(Malformed, "it is compressed by bzip2 or xz; images have gzip, zstd or nothing")
 	}
-	return io.NopCloser(b), nil
+	return plainStream{b}, nil
 }
+
+// plainStream is what was not compressed.
+type plainStream struct{ io.Reader }
+
+// Close does nothing.
+func (plainStream) Close() error { return nil }

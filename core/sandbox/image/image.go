@@ -13,7 +13,7 @@
 //	FORM/layers/DIFFID/        a layer, by the digest of its uncompressed archive
 //	    tree/                  its files
 //	    note.json              what does not show in the files
-//	FORM/images/DIGEST/        an image: image.json, and trim/ where it needs one
+//	FORM/images/DIGEST/        an image: image.json; trim/ and floor/ where needed
 //	FORM/refs/HASH.json        which image a reference led to when it was last pulled
 //	FORM/leases/RANDOM         layers and image that a process needs, locked by it
 //	FORM/locks/XX              held while a layer whose digest begins with XX is made
@@ -32,7 +32,8 @@
 // whiteout has anything to hide (in a folder that no other layer has, overlay shows
 // whiteouts instead of hiding by them). Where the answer makes a difference, the
 // image gets one more folder, the trim, on top of the stack: it has these folders and
-// files as they ought to be.
+// files as they ought to be. Below whiteouts of the lowest layer goes an empty one, the
+// floor.
 //
 // # What is kept, and what is not
 //

@@ -2,8 +2,10 @@ package image
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -110,4 +112,20 @@ func assemble(digest string, c *config, layers []layer) (*content, error) {
 		layers[i].diffID = c.diffIDs[i]
 	}
 	return &content{digest, c, layers}, nil
+}
+
+// only gives the entry for this machine of an index that may list several images.
+func (m *manifest) only() (v1.Descriptor, error) {
+	if len(m.Manifests) > 1 {
+		names := map[string]bool{}
+		for _, d := range m.Manifests {
+			if n := d.Annotations["org.opencontainers.image.ref.name"]; n != "" && (d.Platform == nil || d.Platform.Architecture == runtime.GOARCH) {
+				names[n] = true
+			}
+		}
+		if len(names) > 1 {
+			return v1.Descriptor{}, refuse(Malformed, "it has several images, save one alone: %q", slices.Sorted(maps.Keys(names)))
+		}
+	}
+	return m.pick()
 }

@@ -15,6 +15,7 @@ type note struct {
 
 	Opaque    bool      // nothing of lower layers is there
 	Implied   []rawPath `json:",omitempty"` // folders that have no entry
+	Emptied   []rawPath `json:",omitempty"` // of these, those that stay and lose what lower layers have in them
 	Whiteouts []rawPath `json:",omitempty"`
 	Links     []link    `json:",omitempty"` // hard links to what this layer does not have
 }

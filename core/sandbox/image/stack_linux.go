@@ -56,13 +56,13 @@ const (
 
 // look tells what layer i has at p, whose parent is a folder of it.
 func (s *stack) look(i int, p string) (sort, unix.Stat_t, error) {
+	if _, is := s.links[i][p]; is {
+		return aLink, unix.Stat_t{}, nil
+	}
 	t := s.layers[i]
 	st, err := t.stat(p)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		if _, is := s.links[i][p]; is {
-			return aLink, st, nil
-		}
 		return nothing, st, nil
 	case err != nil:
 		return nothing, st, &os.PathError{Op: "look at", Path: p, Err: err}

@@ -319,7 +319,8 @@ type record struct {
 	Digest     string
 	Layers     []string // ids, the topmost first
 	Trim       bool
-	TrimDisk   int64
+	Floor      bool
+	TrimDisk   int64 // floor included
 	Disk       int64 // trim included
 	Env        []string
 	WorkingDir string
@@ -390,6 +391,9 @@ func (s *Store) use(ctx context.Context, digest string, l *lease) (*Image, error
 	}
 	for _, id := range r.Layers {
 		i.Layers = append(i.Layers, s.layer(id))
+	}
+	if r.Floor {
+		i.Layers = append(i.Layers, s.path("images", digits(digest), "floor"))
 	}
 	return i, nil
 }

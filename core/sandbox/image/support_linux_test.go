@@ -111,64 +111,74 @@ func show(dir, option string, layers []string) error {
 
 // thing is a file, a folder or whatever, as a process sees it.
 type thing struct {
-	Path   rawPath
-	Mode   uint32
-	UID    uint32
-	GID    uint32
-	Text   string // digest of the content, or what a link has
-	Size   int64
-	Time   int64
-	Extra  string // attributes
-	Twins  string // the first path of the same file
-	Blocks int64  `json:"-"`
+	Path  rawPath
+	Mode  uint32
+	UID   uint32
+	GID   uint32
+	Text  string // digest of the content, or what a link has
+	Size  int64
+	Time  int64
+	Extra string // attributes
+	Twins string // the first path of the same file
+
+	ino    uint64
+	blocks int64
 }
 
 // list gives all that is in dir, which is itself left out, by path.
 func list(dir string) ([]thing, error) {
 	var all []thing
 	first := map[uint64]string{}
-	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
 		if err != nil || p == dir {
 			return err
 		}
 		rel, _ := filepath.Rel(dir, p)
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			return err
-		}
-		one := thing{Path: rawPath(rel), Mode: st.Mode, UID: st.Uid, GID: st.Gid, Time: st.Mtim.Nano(), Blocks: st.Blocks}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFREG:
-			b, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			d := sha256.Sum256(b)
-			one.Text, one.Size = hex.EncodeToString(d[:4]), st.Size
-		case unix.S_IFLNK:
-			if one.Text, err = os.Readlink(p); err != nil {
-				return err
-			}
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			if _, again := first[st.Ino]; !again {
-				first[st.Ino] = rel
-			}
-			one.Twins = first[st.Ino]
-		}
-		x, err := extended(unix.AT_FDCWD, p)
+		one, err := look(p, rel)
 		if err != nil {
 			return err
 		}
-		if len(x) > 0 {
-			b, _ := json.Marshal(x)
-			one.Extra = string(b)
+		if one.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if _, again := first[one.ino]; !again {
+				first[one.ino] = rel
+			}
+			one.Twins = first[one.ino]
 		}
 		all = append(all, one)
 		return nil
 	})
 	slices.SortFunc(all, func(a, b thing) int { return cmp.Compare(a.Path, b.Path) })
 	return all, err
+}
+
+// look describes what is at p, which is called rel.
+func look(p, rel string) (thing, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); err != nil {
+		return thing{}, &os.PathError{Op: "look at", Path: rel, Err: err}
+	}
+	one := thing{Path: rawPath(rel), Mode: st.Mode, UID: st.Uid, GID: st.Gid, Time: st.Mtim.Nano(), ino: st.Ino, blocks: st.Blocks}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return one, err
+		}
+		d := sha256.Sum256(b)
+		one.Text, one.Size = hex.EncodeToString(d[:4]), st.Size
+	case unix.S_IFLNK:
+		to, err := os.Readlink(p)
+		if err != nil {
+			return one, err
+		}
+		one.Text = to
+	}
+	x, err := extended(unix.AT_FDCWD, p)
+	if len(x) > 0 {
+		b, _ := json.Marshal(x)
+		one.Extra = string(b)
+	}
+	return one, err
 }
 
 // mountable tells how overlays can be mounted here, nil if so, for a form.
@@ -312,6 +322,13 @@ func unpackAll(ctx context.Context, dir string, form Form, m marks, limits Limit
 	if disk > 0 {
 		dirs = append([]string{top}, dirs...)
 	}
+	if needsFloor(notes) {
+		floor := filepath.Join(dir, "floor")
+		if err := os.Mkdir(floor, 0o755); err != nil {
+			return nil, nil, err
+		}
+		dirs = append(dirs, floor)
+	}
 	return dirs, notes, nil
 }
 
@@ -327,37 +344,93 @@ func marksFor(form Form) marks {
 
 // flattened applies archives to dir by another unpacker, the system's tar, after
 // removing what whiteouts hide.
-func flattened(t testing.TB, dir string, archives ...[]byte) {
-	t.Helper()
+func flattened(ctx context.Context, dir string, archives ...[]byte) error {
 	for _, a := range archives {
-		keep := map[string]bool{}
-		r := tar.NewReader(bytes.NewReader(a))
-		for {
-			h, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := path.Join(dir, path.Dir(h.Name))
-			base := path.Base(h.Name)
-			switch {
-			case base == opaqueName:
-				old, _ := os.ReadDir(at)
-				for _, e := range old {
-					os.RemoveAll(path.Join(at, e.Name()))
-				}
-			case strings.HasPrefix(base, whiteoutPrefix):
-				os.RemoveAll(path.Join(at, strings.TrimPrefix(base, whiteoutPrefix)))
-			}
-			keep[path.Clean(h.Name)] = true
+		if err := hide(dir, a); err != nil {
+			return err
 		}
-		c := exec.CommandContext(t.Context(), "tar", "-x", "-p", "--numeric-owner", "--same-owner", "--xattrs", "--xattrs-include=user.*",
-			"--recursive-unlink", "--exclude=.wh.*", "--delay-directory-restore", "-C", dir, "-f", "-")
-		c.Stdin = bytes.NewReader(a)
+		if err := extract(ctx, dir, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hide(dir string, archive []byte) error {
+	r := tar.NewReader(bytes.NewReader(archive))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at, base := path.Join(dir, path.Dir(h.Name)), path.Base(h.Name)
+		if base == opaqueName {
+			old, _ := os.ReadDir(at)
+			for _, e := range old {
+				os.RemoveAll(path.Join(at, e.Name()))
+			}
+		} else if hidden, is := strings.CutPrefix(base, whiteoutPrefix); is {
+			os.RemoveAll(path.Join(at, hidden))
+		}
+	}
+}
+
+// extract runs tar, several times where a folder and something else take each other's
+// place, which it does not do.
+func extract(ctx context.Context, dir string, archive []byte) error {
+	var batch bytes.Buffer
+	w := tar.NewWriter(&batch)
+	pending := map[string]bool{}
+	flush := func() error {
+		if err := w.Close(); err != nil {
+			return err
+		}
+		c := exec.CommandContext(ctx, "tar", "-x", "-p", "-P", "--numeric-owner", "--same-owner", "--xattrs", "--xattrs-include=user.*",
+			"--delay-directory-restore", "-C", dir, "-f", "-")
+		c.Stdin = &batch
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("tar: %v\n%s", err, out)
+			return fmt.Errorf("tar: %w\n%s", err, out)
+		}
+		batch.Reset()
+		w = tar.NewWriter(&batch)
+		clear(pending)
+		return nil
+	}
+	r := tar.NewReader(bytes.NewReader(archive))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Clean(h.Name)
+		if strings.HasPrefix(path.Base(name), whiteoutPrefix) {
+			continue
+		}
+		if pending[name] {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		pending[name] = true
+		if old, err := os.Lstat(path.Join(dir, name)); err == nil && old.IsDir() != (h.Typeflag == tar.TypeDir) {
+			if err := flush(); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(path.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, r); err != nil {
+			return err
 		}
 	}
 }
@@ -368,4 +441,14 @@ func render(all []thing) string {
 		fmt.Fprintf(&b, "%q mode %o owner %d:%d size %d text %q time %d extra %s twin of %q\n", e.Path, e.Mode, e.UID, e.GID, e.Size, e.Text, e.Time, e.Extra, e.Twins)
 	}
 	return b.String()
+}
+
+// run runs a program that has to succeed.
+func run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
 }

@@ -44,10 +44,10 @@ func (t *tree) forget() {
 // beneath is how every path is looked up.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// open opens what is at p, not followed if it is a link. The errors are the kernel's.
+// open opens what is at p; ELOOP if that is a link, or behind one.
 func (t *tree) open(p string, flags uint64) (int, error) {
 	for {
-		fd, err := unix.Openat2(t.fd, p, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: beneath})
+		fd, err := unix.Openat2(t.fd, p, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: beneath})
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}

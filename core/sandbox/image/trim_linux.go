@@ -14,32 +14,30 @@ import (
 type trimmer struct {
 	stack   *stack
 	implied []map[string]bool // of each layer, folders without an entry
+	emptied []map[string]bool // of these, those that are the lower layers' all the same
 	budget  *budget
 	form    Form
 
 	dir   string // made when the first thing goes into it
 	out   *tree
-	made  map[string]bool  // folders of out, but for its root
-	files map[place]string // where the copy of a file lies
+	made  map[string]bool // folders of out, but for its root
+	files map[twin]string // where the copy of a file lies
 	disk  int64
 }
 
-// place is where a file of a layer is.
-type place struct {
+// twin is a file of a layer, whatever its name.
+type twin struct {
 	layer int
-	path  string
+	inode uint64
 }
 
 // trim fills dir, which it makes if there is anything to fill in, and gives the disk
 // that it takes.
 func trim(s *stack, notes []*note, dir string, form Form, b *budget) (disk int64, err error) {
-	t := &trimmer{stack: s, budget: b, form: form, dir: dir, made: map[string]bool{}, files: map[place]string{}}
+	t := &trimmer{stack: s, budget: b, form: form, dir: dir, made: map[string]bool{}, files: map[twin]string{}}
 	for _, n := range notes {
-		set := map[string]bool{}
-		for _, p := range n.Implied {
-			set[string(p)] = true
-		}
-		t.implied = append(t.implied, set)
+		t.implied = append(t.implied, setOf(n.Implied))
+		t.emptied = append(t.emptied, setOf(n.Emptied))
 	}
 	defer func() {
 		if t.out != nil {
@@ -157,19 +155,47 @@ func (t *trimmer) shows(i int, p string) (bool, error) {
 // described gives the layer whose entry the folder p has its attributes from: the
 // topmost that has one, or the lowest that has the folder.
 func (t *trimmer) described(p string) (int, error) {
-	chain, err := t.stack.chain(p)
+	if p == "." {
+		for i := range t.stack.layers {
+			if !t.implied[i]["."] {
+				return i, nil
+			}
+		}
+		return len(t.stack.layers) - 1, nil
+	}
+	above, err := t.stack.chain(path.Dir(p))
 	if err != nil {
 		return 0, err
 	}
-	for _, i := range chain {
-		if !t.implied[i][p] {
-			return i, nil
+	lowest := -1
+	for _, i := range above {
+		what, _, err := t.stack.look(i, p)
+		if err != nil {
+			return 0, err
+		}
+		if what == nothing {
+			continue
+		}
+		if what != aFolder && what != anOpaqueFolder {
+			break
+		}
+		lowest = i
+		if !t.implied[i][p] || what == anOpaqueFolder && !t.emptied[i][p] {
+			break
 		}
 	}
-	if len(chain) == 0 {
+	if lowest < 0 {
 		return 0, &os.PathError{Op: "look at", Path: p, Err: unix.ENOENT}
 	}
-	return chain[len(chain)-1], nil
+	return lowest, nil
+}
+
+func setOf(paths []rawPath) map[string]bool {
+	set := map[string]bool{}
+	for _, p := range paths {
+		set[string(p)] = true
+	}
+	return set
 }
 
 func (t *trimmer) attributes(i int, p string) (attributes, error) {
@@ -233,7 +259,7 @@ func (t *trimmer) file(f found, p string) error {
 	}
 	defer unix.Close(to)
 	base := path.Base(p)
-	key := place{f.layer, f.path}
+	key := twin{f.layer, f.stat.Ino}
 	if copied, is := t.files[key]; is {
 		from, err := t.out.dir(path.Dir(copied))
 		if err != nil {

@@ -305,10 +305,21 @@ func (u *unpacker) make(p string, h *tar.Header, link bool, create func(dir int,
 
 func (u *unpacker) folder(p string, h *tar.Header) error {
 	if !u.tree.isDir(p) {
+		// A file that was here before hid what lower layers have in a folder.
+		_, hid := u.links[p]
+		if !hid {
+			var err error
+			if hid, err = u.tree.exists(p); err != nil {
+				return err
+			}
+		}
 		if _, err := u.place(p, func(dir int, base string) error { return unix.Mkdirat(dir, base, 0o700) }); err != nil {
 			return err
 		}
 		u.count(0)
+		if hid {
+			u.opaque[p] = true
+		}
 	}
 	u.dirs[p] = u.attributes(h)
 	delete(u.implied, p)
@@ -450,12 +461,20 @@ func (u *unpacker) link(p string, h *tar.Header) error {
 // finish writes whiteouts and opaque marks, and then the attributes of folders, the
 // deepest first.
 func (u *unpacker) finish() error {
+	for p := range u.opaque {
+		if u.implied[p] && !u.whiteouts[p] {
+			u.note.Emptied = append(u.note.Emptied, rawPath(p))
+		}
+	}
 	for p := range u.whiteouts {
 		// Where this layer has something of its own, that hides already what lower ones have,
 		// but for a folder, which would be merged.
 		if _, is := u.dirs[p]; is {
 			u.opaque[p] = true
 		}
+	}
+	for p := range u.links {
+		u.whiteouts[p] = true // a file will be there, and hides a folder of lower layers
 	}
 	for p := range u.whiteouts {
 		if err := u.whiteout(p); err != nil {
@@ -492,6 +511,7 @@ func (u *unpacker) finish() error {
 		u.note.Links = append(u.note.Links, link{rawPath(p), rawPath(target)})
 	}
 	slices.Sort(u.note.Implied)
+	slices.Sort(u.note.Emptied)
 	slices.Sort(u.note.Whiteouts)
 	slices.SortFunc(u.note.Links, func(a, b link) int { return strings.Compare(string(a.Path), string(b.Path)) })
 	return nil
@@ -514,7 +534,7 @@ func (u *unpacker) dress(p string) error {
 
 // whiteout hides p of lower layers, unless it is hidden anyway.
 func (u *unpacker) whiteout(p string) error {
-	if _, linked := u.links[p]; linked || u.covered(path.Dir(p)) {
+	if u.covered(path.Dir(p)) {
 		return nil
 	}
 	if there, err := u.tree.exists(p); err != nil || there {
