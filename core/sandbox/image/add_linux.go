@@ -86,6 +86,17 @@ func (s *Store) ensure(ctx context.Context, l layer, held *lease, b *budget, rep
 			return "", err
 		}
 	}
+	for source := 0; ; source++ {
+		id, err := s.make(ctx, l, source, held, b, report)
+		if reasonOf(err) != Changed || source+1 >= l.sources {
+			return id, err
+		}
+		s.o.Log.Warn("a mirror gives other bytes than asked for, the next source is asked", "layer", l.digest, "cause", err)
+	}
+}
+
+// make unpacks a layer from one of its sources.
+func (s *Store) make(ctx context.Context, l layer, source int, held *lease, b *budget, report func(int64)) (string, error) {
 	sc, err := s.scratch(ctx)
 	if err != nil {
 		return "", err
@@ -95,7 +106,7 @@ func (s *Store) ensure(ctx context.Context, l layer, held *lease, b *budget, rep
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return "", err
 	}
-	n, diffID, err := l.unpackInto(ctx, tree, s.o.Form, s.marks, b, report)
+	n, diffID, err := l.unpackInto(ctx, source, tree, s.o.Form, s.marks, b, report)
 	if err != nil {
 		return "", err
 	}

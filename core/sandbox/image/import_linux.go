@@ -68,7 +68,7 @@ func (s *Store) importFrom(ctx context.Context, path string) (*Image, error) {
 			}
 			return s.add(ctx, path, c)
 		}
-		return s.addRoot(ctx, path, func(ctx context.Context) (io.ReadCloser, error) { return packed(ctx, path), nil })
+		return s.addRoot(ctx, path, func(ctx context.Context, _ int) (io.ReadCloser, error) { return packed(ctx, path), nil })
 	}
 	sc, err := s.scratch(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) importFrom(ctx context.Context, path string) (*Image, error) {
 	case a.has("index.json"):
 		c, err = readLayout(a.open)
 	default:
-		return s.addRoot(ctx, path, func(context.Context) (io.ReadCloser, error) { return a.whole(), nil })
+		return s.addRoot(ctx, path, func(context.Context, int) (io.ReadCloser, error) { return a.whole(), nil })
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *Store) importFrom(ctx context.Context, path string) (*Image, error) {
 }
 
 // addRoot adds an image of one layer, whose digest only reading it tells.
-func (s *Store) addRoot(ctx context.Context, path string, open func(context.Context) (io.ReadCloser, error)) (*Image, error) {
+func (s *Store) addRoot(ctx context.Context, path string, open func(context.Context, int) (io.ReadCloser, error)) (*Image, error) {
 	var held *lease
 	err := s.locked(ctx, func() (err error) {
 		held, err = s.take(holding{})
@@ -106,7 +106,7 @@ func (s *Store) addRoot(ctx context.Context, path string, open func(context.Cont
 		return nil, err
 	}
 	i, err := func() (*Image, error) {
-		l := layer{size: -1, open: open}
+		l := layer{size: -1, sources: 1, open: open}
 		p := s.progress(path, []layer{l})
 		id, err := s.ensure(ctx, l, held, &budget{limits: s.o.Limits}, func(done int64) { p.at(0, done) })
 		if err != nil {
@@ -165,7 +165,7 @@ func (o opener) layer(name, digest string) (layer, error) {
 		return layer{}, refuse(Malformed, "it has no %s: %w", name, err)
 	}
 	f.Close()
-	return layer{digest: digest, size: size, open: func(context.Context) (io.ReadCloser, error) {
+	return layer{digest: digest, size: size, sources: 1, open: func(context.Context, int) (io.ReadCloser, error) {
 		f, _, err := o(name)
 		return f, err
 	}}, nil

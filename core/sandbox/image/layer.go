@@ -13,7 +13,10 @@ type layer struct {
 	diffID string // digest of the uncompressed archive; "": unknown until it has been read
 	digest string // of what open gives; "": not to be checked
 	size   int64  // of what open gives; -1: unknown
-	open   func(context.Context) (io.ReadCloser, error)
+	// open begins with one of several sources, which are counted from 0; it may go on to
+	// further ones by itself.
+	open    func(ctx context.Context, source int) (io.ReadCloser, error)
+	sources int
 }
 
 // digestForm is how a digest is written.

@@ -39,15 +39,15 @@ func (t *transfer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpackInto unpacks the layer into dir, checks both its digests, and gives the one of
+// unpackInto unpacks the layer from a source into dir, checks both its digests, and gives the one of
 // its uncompressed archive.
-func (l layer) unpackInto(ctx context.Context, dir string, form Form, m marks, b *budget, report func(int64)) (n *note, diffID string, err error) {
-	source, err := l.open(ctx)
+func (l layer) unpackInto(ctx context.Context, source int, dir string, form Form, m marks, b *budget, report func(int64)) (n *note, diffID string, err error) {
+	body, err := l.open(ctx, source)
 	if err != nil {
 		return nil, "", err
 	}
-	defer source.Close()
-	raw := &transfer{ctx: ctx, r: source, hash: sha256.New(), most: l.size, report: report}
+	defer body.Close()
+	raw := &transfer{ctx: ctx, r: body, hash: sha256.New(), most: l.size, report: report}
 	n, diffID, err = l.expand(ctx, raw, dir, form, m, b)
 	if raw.failed != nil {
 		return nil, "", raw.failed

@@ -270,8 +270,8 @@ func (r *registry) image(ctx context.Context, id string) (*content, error) {
 
 func (r *registry) layer(d v1.Descriptor) layer {
 	digest := d.Digest.String()
-	return layer{digest: digest, size: d.Size, open: func(ctx context.Context) (io.ReadCloser, error) {
-		return &download{ctx: ctx, registry: r, digest: digest, size: d.Size}, nil
+	return layer{digest: digest, size: d.Size, sources: len(r.sources), open: func(ctx context.Context, source int) (io.ReadCloser, error) {
+		return &download{ctx: ctx, registry: r, digest: digest, size: d.Size, source: source}, nil
 	}}
 }
 
@@ -351,6 +351,13 @@ func (d *download) connect() error {
 		return err
 	}
 	d.body = watch(response.Body)
+	begin := int64(0)
+	if response.StatusCode == http.StatusPartialContent {
+		begin = d.at
+	}
+	if n := response.ContentLength; n >= 0 && n != d.size-begin {
+		return refuse(Changed, "the registry has %d bytes of it, %d were announced", begin+n, d.size)
+	}
 	if d.at == 0 {
 		return nil
 	}
