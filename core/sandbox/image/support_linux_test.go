@@ -452,3 +452,8 @@ func run(t testing.TB, name string, args ...string) string {
 	}
 	return string(out)
 }
+
+// fromFile opens a file as a layer's only source.
+func fromFile(path string) func(context.Context, int) (io.ReadCloser, error) {
+	return func(context.Context, int) (io.ReadCloser, error) { return os.Open(path) }
+}
