@@ -168,7 +168,7 @@ func TestPullUnpackMount(t *testing.T) {
 			}
 			// The sandbox's user must find the way; a driver hands over open folders instead.
 			for _, l := range i.Layers {
-				for d := filepath.Dir(l); d != "/"; d = filepath.Dir(d) {
+				for d := filepath.Dir(l); form.shifted() && d != "/"; d = filepath.Dir(d) {
 					if err := os.Chmod(d, 0o755); err != nil {
 						t.Fatal(err)
 					}
@@ -732,5 +732,59 @@ func TestCollection(t *testing.T) {
 	c.Close()
 	if err := open(t, dir, Options{Size: 1}).Collect(t.Context()); err != nil || kept() != "b, 2 layers, 1 refs" {
 		t.Errorf("b alone in use: %s, %v", kept(), err)
+	}
+}
+
+// An image whose configuration calls its layers by other names would spoil what others
+// share.
+func TestLayersThatAreOthers(t *testing.T) {
+	address := serve(t, nil) + "/acme/tool:1"
+	img := sampleImage(t)
+	c, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = c.DeepCopy()
+	slices.Reverse(c.RootFS.DiffIDs)
+	swapped, err := mutate.ConfigFile(img, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	push(t, address, swapped)
+	dir := t.TempDir()
+	if _, err := open(t, dir, Options{}).Pull(t.Context(), address); reasonOf(err) != Malformed || !strings.Contains(err.Error(), "the configuration names sha256:") {
+		t.Errorf("%v", err)
+	}
+	nothingLeft(t, dir)
+}
+
+// An image of forty layers, of which some are the same.
+func TestManyLayers(t *testing.T) {
+	if err := mountable(t, Form{}); err != nil {
+		t.Skipf("overlays cannot be mounted here: %v", err)
+	}
+	var archives [][]byte
+	for n := range 40 {
+		a := archive(t, file(fmt.Sprint("own/", n), "x"), file("shared", fmt.Sprint(n)))
+		if n%4 == 3 {
+			a = archive(t)
+		}
+		archives = append(archives, a)
+	}
+	address := serve(t, nil) + "/acme/tool:1"
+	push(t, address, built(t, v1.Config{}, archives...))
+	i := pull(t, open(t, t.TempDir(), Options{}), address)
+	if len(i.Layers) != 31 {
+		t.Errorf("%d layers", len(i.Layers))
+	}
+	seen, err := mounted(t, i.Layers, Form{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 32 || seen[len(seen)-1].Size != 2 {
+		t.Errorf("seen\n%s", render(seen))
+	}
+	if _, err := open(t, t.TempDir(), Options{Limits: Limits{Layers: 39}}).Pull(t.Context(), address); reasonOf(err) != TooLarge {
+		t.Errorf("%v", err)
 	}
 }

@@ -388,7 +388,11 @@ func extract(ctx context.Context, dir string, archive []byte) error {
 		if err := w.Close(); err != nil {
 			return err
 		}
-		c := exec.CommandContext(ctx, "tar", "-x", "-p", "-P", "--numeric-owner", "--same-owner", "--xattrs", "--xattrs-include=user.*",
+		owner := "--same-owner"
+		if os.Geteuid() != 0 {
+			owner = "--no-same-owner"
+		}
+		c := exec.CommandContext(ctx, "tar", "-x", "-p", "-P", "--numeric-owner", owner, "--xattrs", "--xattrs-include=user.*",
 			"--delay-directory-restore", "-C", dir, "-f", "-")
 		c.Stdin = &batch
 		if out, err := c.CombinedOutput(); err != nil {
