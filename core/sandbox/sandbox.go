@@ -7,6 +7,7 @@ package sandbox
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/valence-rl/valence/sdk"
@@ -92,7 +93,32 @@ type Result struct {
 // Isolation reports what separates a sandbox from the host.
 type Isolation struct {
 	Driver  string
-	Level   string   // "namespaces" | "namespaces-unprivileged" | "none"
-	Limits  []string // what is enforced: "memory" "cpu" "pids" "disk" "output"
-	Missing []string // what is not, each with its reason
+	Level   string   // how much; one of the Level constants, or a driver's own word
+	Limits  []string // what is enforced of AllLimits
+	Missing []string // what is not, as "name: reason"; the names are limits, or attacks of package sandboxtest
+}
+
+// Levels of isolation, from most to least.
+const (
+	// LevelNamespaces: namespaces of the kernel, and ids that the host does not use.
+	LevelNamespaces = "namespaces"
+	// LevelUnprivileged: namespaces of the kernel, with the host's own id outside.
+	LevelUnprivileged = "namespaces-unprivileged"
+	// LevelNone: commands run among the host's processes, and are only refused
+	// what the kernel can refuse a process. It is not isolation.
+	LevelNone = "none"
+)
+
+// AllLimits are the names that a driver puts either into Isolation.Limits or, with
+// the reason, into Isolation.Missing.
+func AllLimits() []string { return []string{"memory", "cpu", "pids", "disk", "output"} }
+
+// Lacks gives the reason for which name is missing, if it is.
+func (i Isolation) Lacks(name string) (reason string, missing bool) {
+	for _, m := range i.Missing {
+		if n, why, ok := strings.Cut(m, ": "); ok && n == name {
+			return why, true
+		}
+	}
+	return "", false
 }

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -49,6 +50,22 @@ func execute(s *suite) {
 	}
 	s.shell(b, "cd /tmp && rm -rf /workspace/* && ls -la /workspace")
 	s.alive(b)
+}
+
+// exitCodes: every code and every signal comes through as a shell would give it.
+func exitCodes(s *suite) {
+	b := s.plain()
+	for _, code := range []int{0, 1, 2, 42, 126, 127, 128, 137, 255} {
+		if r := s.run(b, sandbox.Command{Shell: fmt.Sprintf("exit %d", code)}); r.ExitCode != code || r.TimedOut {
+			s.Errorf("exit %d: got %d, timed out %v", code, r.ExitCode, r.TimedOut)
+		}
+	}
+	for _, signal := range []int{1, 2, 3, 6, 9, 11, 13, 15} {
+		r := s.run(b, sandbox.Command{Args: []string{"sh", "-c", fmt.Sprintf("kill -%d $$; sleep 100007", signal)}})
+		if r.ExitCode != 128+signal || r.TimedOut {
+			s.Errorf("signal %d: got %d, timed out %v", signal, r.ExitCode, r.TimedOut)
+		}
+	}
 }
 
 func environment(s *suite) {

@@ -81,6 +81,34 @@ func files(s *suite) {
 	s.wantFile(b, "pkg", "now a file")
 }
 
+// binary: no byte of a name, a content, an argument or a variable is changed on its way.
+func binary(s *suite) {
+	var all []byte
+	for i := 1; i < 256; i++ {
+		if i != '/' {
+			all = append(all, byte(i))
+		}
+	}
+	name, data := string(all[:200]), append([]byte{0}, append(all, 0, '/', 0)...)
+	b := s.make(sandbox.Spec{Workspace: sdk.Workspace{Files: []sdk.File{{Path: "data", Data: data}}}})
+	s.wantFile(b, "data", string(data))
+	if r := s.run(b, sandbox.Command{Args: []string{"cat", "data"}}); !bytes.Equal(r.Output, data) {
+		s.Errorf("a file's bytes were changed on their way through stdout: %q", clip(r.Output))
+	}
+	if r := s.run(b, sandbox.Command{Args: []string{"printf", "%s", string(all)}}); !bytes.Equal(r.Output, all) {
+		s.Errorf("an argument's bytes were changed: %q", clip(r.Output))
+	}
+	if r := s.run(b, sandbox.Command{Args: []string{"sh", "-c", `printf %s "$ALL"`}, Env: []string{"ALL=" + string(all)}}); !bytes.Equal(r.Output, all) {
+		s.Errorf("a variable's bytes were changed: %q", clip(r.Output))
+	}
+	s.write(b, sdk.Change{Path: "dir/" + name, Data: data}, sdk.Change{Path: "link", Symlink: name})
+	s.wantFile(b, "dir/"+name, string(data))
+	if r := s.run(b, sandbox.Command{Args: []string{"cmp", "data", "dir/" + name}}); r.ExitCode != 0 {
+		s.Errorf("a file that was written differs: %s", clip(r.Output))
+	}
+	s.wantDiff(b, sdk.Change{Path: "dir/" + name, Data: data}, sdk.Change{Path: "link", Symlink: name})
+}
+
 // fileAttacks: commands lay traps for the host's file requests.
 func fileAttacks(s *suite) {
 	dir := s.TempDir()

@@ -2,22 +2,116 @@ package sandboxtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/sdk"
 )
 
-func lifecycle(s *suite) {
+// isolation: a driver says what it is, the same every time, and leaves no limit out.
+func isolation(s *suite) {
 	i := s.driver.Isolation()
 	if i.Driver == "" || i.Level == "" {
 		s.Errorf("the isolation is not reported: %+v", i)
 	}
+	for _, l := range sandbox.AllLimits() {
+		if why, missing := i.Lacks(l); missing == slices.Contains(i.Limits, l) || (missing && why == "") {
+			s.Errorf("the limit %q must be either enforced or missing with a reason: %+v", l, i)
+		}
+	}
+	for _, l := range i.Limits {
+		if !slices.Contains(sandbox.AllLimits(), l) {
+			s.Errorf("unknown limit %q", l)
+		}
+	}
+	for _, m := range i.Missing {
+		if name, why, ok := strings.Cut(m, ": "); !ok || name == "" || why == "" || strings.Contains(m, "\n") {
+			s.Errorf("%q is not one line of name and reason", m)
+		}
+	}
+	s.alive(s.plain())
+	if d := cmp.Diff(i, s.driver.Isolation()); d != "" {
+		s.Errorf("the isolation has changed: %s", d)
+	}
+	clear(i.Limits)
+	clear(i.Missing)
+	if d := s.driver.Isolation(); slices.Contains(d.Limits, "") || slices.Contains(d.Missing, "") {
+		s.Error("a caller changed the driver's account of itself")
+	}
+}
+
+// creation has a deadline of its own, apart from that of commands.
+func creation(s *suite) {
+	_, err := s.driver.Create(s.ctx, sandbox.Spec{Name: "late", Limits: sandbox.Limits{Create: time.Nanosecond, Command: time.Hour}})
+	s.wantKind(diag.KindSandbox, "a creation past its deadline", err)
+	b := s.make(sandbox.Spec{Limits: sandbox.Limits{Create: time.Hour, Command: 300 * time.Millisecond}})
+	if r := s.run(b, sandbox.Command{Shell: "sleep 100000"}); !r.TimedOut {
+		s.Errorf("the command's deadline was not kept: %+v", r)
+	}
+	s.alive(b)
+	s.alive(s.plain())
+}
+
+// leftovers: neither a sandbox nor a driver leaves processes or mounts on this machine.
+func leftovers(s *suite) {
+	mark := "sandboxtest-" + rand.Text()
+	before := s.mounts()
+	for _, close := range []func(sandbox.Sandbox) error{
+		func(b sandbox.Sandbox) error { return b.Close() },
+		func(sandbox.Sandbox) error { return s.driver.Close() },
+	} {
+		b := s.make(sandbox.Spec{Env: []string{"MARK=" + mark}})
+		r := s.run(b, sandbox.Command{Shell: "(setsid nohup sh -c 'trap \"\" TERM HUP INT; while :; do sleep 100006; done' >/dev/null 2>&1 &) ; sleep 100006 >/dev/null 2>&1 & echo x > left"})
+		if r.ExitCode != 0 {
+			s.Fatalf("code %d: %s", r.ExitCode, clip(r.Output))
+		}
+		if err := close(b); err != nil {
+			s.Fatal(err)
+		}
+		s.until("no process of the sandbox is left", func() bool { return len(s.marked(mark)) == 0 })
+	}
+	if after := s.mounts(); after != before {
+		s.Errorf("the mounts have changed:\n%s\nwere:\n%s", after, before)
+	}
+}
+
+// marked lists the processes of this machine that have text in their environment.
+func (s *suite) marked(text string) []string {
+	s.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		s.Fatal(err)
+	}
+	var out []string
+	for _, p := range all {
+		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), text) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (s *suite) mounts() string {
+	s.Helper()
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(b)
+}
+
+func lifecycle(s *suite) {
 	b := s.plain()
 	s.alive(b)
 	for range 2 {
