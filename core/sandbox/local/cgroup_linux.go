@@ -27,9 +27,34 @@ const groupFolder = "valence"
 // processes that counts all of its threads.
 const serverTasks = first.Threads + 6
 
+// groupFiles is the edge to the kernel's file system of control groups, in which a
+// folder that is made has its files at once and is removed with them.
+type groupFiles struct {
+	mkdir, rmdir func(dir string) error
+}
+
+var kernelGroups = groupFiles{
+	mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) },
+	rmdir: func(dir string) error {
+		if err := unix.Rmdir(dir); err != nil && err != unix.ENOENT {
+			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+		}
+		return nil
+	},
+}
+
+// mounted says where control groups are.
+type mounted struct {
+	files   groupFiles
+	unified string            // mount of version 2; "": none
+	own     string            // this process's group below it, with a slash in front
+	legacy  map[string]string // mounts of version 1 by controller
+}
+
 // groups hands control groups out and takes them back for further use: making and
 // removing one costs more than setting new limits.
 type groups struct {
+	files   groupFiles
 	host    string
 	unified string            // folder of version 2, "" if version 1 is used
 	legacy  map[string]string // folders of version 1 by controller
@@ -48,27 +73,27 @@ type group struct {
 	fd   *os.File          // of version 2's folder, to start a process in
 }
 
-// findGroups gives what this process may make groups in, or nil with the reason.
-func findGroups(host string) (*groups, error) {
-	unified, legacy := groupMounts()
+// findGroups gives what this process may make groups in: version 2 where it has the
+// controllers, else version 1. Where there is neither, the error says why.
+func findGroups(host string, m mounted) (*groups, error) {
 	var errs []error
-	if unified != "" {
-		folder, err := unifiedFolder(unified)
+	if m.unified != "" {
+		folder, err := m.unifiedFolder()
 		if err == nil {
-			g := &groups{host: host, unified: folder}
+			g := &groups{files: m.files, host: host, unified: folder}
 			g.bury()
 			return g, g.try()
 		}
 		errs = append(errs, fmt.Errorf("version 2: %w", err))
 	}
-	g := &groups{host: host, legacy: map[string]string{}}
+	g := &groups{files: m.files, host: host, legacy: map[string]string{}}
 	for _, c := range controllers {
-		root, ok := legacy[c]
+		root, ok := m.legacy[c]
 		if !ok {
 			return nil, errors.Join(append(errs, fmt.Errorf("version 1: no %s controller is mounted", c))...)
 		}
 		folder := filepath.Join(root, groupFolder)
-		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := m.files.mkdir(folder); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, errors.Join(append(errs, fmt.Errorf("version 1: %w", err))...)
 		}
 		g.legacy[c] = folder
@@ -77,36 +102,75 @@ func findGroups(host string) (*groups, error) {
 	return g, g.try()
 }
 
-// groupMounts finds the mount of version 2 and those of version 1 by controller.
-func groupMounts() (unified string, legacy map[string]string) {
-	legacy = map[string]string{}
+// mountedGroups finds the mount of version 2 and those of version 1 by controller.
+func mountedGroups() mounted {
+	m := mounted{files: kernelGroups, legacy: map[string]string{}}
+	if b, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if own, ok := strings.CutPrefix(line, "0::"); ok {
+				m.own = strings.TrimSpace(own)
+			}
+		}
+	}
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", legacy
+		return m
 	}
 	for _, line := range strings.Split(string(b), "\n") {
 		mount, fs, ok := strings.Cut(line, " - ")
 		if !ok {
 			continue
 		}
-		m, f := strings.Fields(mount), strings.Fields(fs)
-		if len(m) < 5 || len(f) < 3 {
+		at, f := strings.Fields(mount), strings.Fields(fs)
+		if len(at) < 5 || len(f) < 3 {
 			continue
 		}
 		switch f[0] {
 		case "cgroup2":
-			unified = m[4]
+			m.unified = at[4]
 		case "cgroup":
 			for _, o := range strings.Split(f[2], ",") {
-				legacy[o] = m[4]
+				m.legacy[o] = at[4]
 			}
 		}
 	}
-	return unified, legacy
+	return m
 }
 
-// unifiedFolder makes the folder below root with the controllers that are needed.
-func unifiedFolder(root string) (string, error) {
+// unifiedFolder makes the folder of version 2 with the controllers that are needed:
+// below the root where that is allowed, else below this process's own group, which
+// a service manager may have delegated to it.
+func (m mounted) unifiedFolder() (string, error) {
+	folder, err := m.folderBelow(m.unified)
+	if err == nil || m.own == "" {
+		return folder, err
+	}
+	own := filepath.Join(m.unified, m.own)
+	// A group with processes of its own can hand no controller on, so this process
+	// moves one down, if it is the only one there.
+	procs, e := os.ReadFile(filepath.Join(own, "cgroup.procs"))
+	if pid := strconv.Itoa(os.Getpid()); e != nil || strings.TrimSpace(string(procs)) != pid {
+		return "", err
+	} else if e := m.stepDown(own, pid); e != nil {
+		return "", errors.Join(err, e)
+	}
+	folder, e = m.folderBelow(own)
+	if e != nil {
+		return "", errors.Join(err, e)
+	}
+	return folder, nil
+}
+
+// stepDown moves process pid into a group of its own below dir.
+func (m mounted) stepDown(dir, pid string) error {
+	leaf := filepath.Join(dir, "valence-host")
+	if err := m.files.mkdir(leaf); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return set(leaf, "cgroup.procs", pid)
+}
+
+func (m mounted) folderBelow(root string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
 		return "", err
@@ -115,20 +179,18 @@ func unifiedFolder(root string) (string, error) {
 	var enable []string
 	for _, c := range controllers {
 		if !contains(have, c) {
-			return "", fmt.Errorf("no %s controller", c)
+			return "", fmt.Errorf("no %s controller in %s", c, root)
 		}
 		enable = append(enable, "+"+c)
 	}
-	folder := filepath.Join(root, groupFolder)
-	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := set(root, "cgroup.subtree_control", strings.Join(enable, " ")); err != nil {
 		return "", err
 	}
-	for _, d := range []string{root, folder} {
-		if err := set(d, "cgroup.subtree_control", strings.Join(enable, " ")); err != nil {
-			return "", err
-		}
+	folder := filepath.Join(root, groupFolder)
+	if err := m.files.mkdir(folder); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
 	}
-	return folder, nil
+	return folder, set(folder, "cgroup.subtree_control", strings.Join(enable, " "))
 }
 
 func contains(list []string, s string) bool {
@@ -141,7 +203,7 @@ func contains(list []string, s string) bool {
 }
 
 func set(dir, file, value string) error {
-	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}
@@ -176,29 +238,40 @@ func (g *groups) bury() {
 			if !ok || !e.IsDir() || !dead(host) {
 				continue
 			}
-			removeGroup(filepath.Join(folder, e.Name()))
+			g.files.remove(filepath.Join(folder, e.Name()))
 		}
 	}
 }
 
-// removeGroup removes a group whose processes are dead or about to be.
-func removeGroup(dir string) error {
+// remove removes a group whose processes are dead or about to be.
+func (f groupFiles) remove(dir string) error {
 	const tries = 100
 	var err error
 	for i := range tries {
-		if err = unix.Rmdir(dir); err == nil || err == unix.ENOENT {
+		if err = f.rmdir(dir); err == nil {
 			return nil
 		}
-		if b, e := os.ReadFile(filepath.Join(dir, "cgroup.procs")); e == nil {
-			for _, p := range strings.Fields(string(b)) {
-				if pid, e := strconv.Atoi(p); e == nil && pid > 1 {
-					unix.Kill(pid, unix.SIGKILL)
-				}
-			}
-		}
+		killGroup(dir)
 		time.Sleep(time.Duration(min(i, 10)) * time.Millisecond)
 	}
-	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+	return err
+}
+
+// killGroup kills what runs in a group: at one stroke where the kernel can (version
+// 2 from Linux 5.14 on), else one by one, which new processes may outrun.
+func killGroup(dir string) {
+	if set(dir, "cgroup.kill", "1") == nil {
+		return
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return
+	}
+	for _, p := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(p); err == nil && pid > 1 {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 }
 
 // try finds out whether groups can be made and limited at all.
@@ -231,7 +304,7 @@ func (g *groups) take(l sandbox.Limits) (*group, error) {
 	one = &group{dirs: map[string]string{}}
 	for _, folder := range g.folders() {
 		dir := filepath.Join(folder, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := g.files.mkdir(dir); err != nil {
 			g.drop(one)
 			return nil, err
 		}
@@ -349,7 +422,7 @@ func (g *groups) drop(one *group) error {
 	}
 	var errs []error
 	for _, d := range one.dirs {
-		errs = append(errs, removeGroup(d))
+		errs = append(errs, g.files.remove(d))
 	}
 	return errors.Join(errs...)
 }
@@ -366,7 +439,7 @@ func (g *groups) close() error {
 		errs = append(errs, g.drop(one))
 	}
 	for _, f := range g.folders() {
-		unix.Rmdir(f)
+		g.files.rmdir(f) // refused while another driver has groups there
 	}
 	return errors.Join(errs...)
 }

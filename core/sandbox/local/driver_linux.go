@@ -135,7 +135,7 @@ func (d *Driver) open(dir string, cache int64) error {
 		d.isolation.Level = "namespaces-unprivileged"
 	}
 	// The folder's random name tells several drivers of one process apart.
-	g, err := findGroups(host + "." + strings.TrimPrefix(filepath.Base(d.state.dir), statePrefix))
+	g, err := findGroups(host+"."+strings.TrimPrefix(filepath.Base(d.state.dir), statePrefix), mountedGroups())
 	if err == nil {
 		d.groups = g
 		return nil
