@@ -35,7 +35,13 @@ func checkSandbox(context.Context) check {
 	d, err := local.New(local.Options{Dir: run.SandboxDir()})
 	if err != nil {
 		c.Status, c.Detail = statusFail, err.Error()
-		return c.explain(err)
+		c = c.explain(err)
+		if bare, e := local.New(local.Options{Dir: run.SandboxDir(), Bare: true}); e == nil {
+			defer bare.Close()
+			i := bare.Isolation()
+			c.Detail += fmt.Sprintf("; with [sandbox] bare = true: %s: %s, not isolated; limits on %s", i.Driver, i.Level, strings.Join(i.Limits, ", "))
+		}
+		return c
 	}
 	defer d.Close()
 	i := d.Isolation()

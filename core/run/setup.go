@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,11 +82,14 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
 		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
 	}
-	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Log: o.Log})
+	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Bare: cfg.Sandbox.Bare, Log: o.Log})
 	if err != nil {
 		return s, err
 	}
 	s.Driver = driver
+	if i := driver.Isolation(); i.Level == sandbox.LevelNone {
+		s.observe(Event{Kind: Warned, Text: "sandboxes are not isolated, as [sandbox] bare allows: " + strings.Join(i.Missing, "; ")})
+	}
 	s.cleanup = append(s.cleanup, driver.Close)
 	s.Player = &Player{Driver: driver, Limits: limits, Rollout: rollout.Options{
 		MaxSteps: cfg.Rollout.MaxSteps, Timeout: cfg.Rollout.Timeout,

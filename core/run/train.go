@@ -153,6 +153,10 @@ func (t *trainer) begin(resuming bool, state journal.State) (err error) {
 	if err := t.dir.WriteFile("config.toml", resolved); err != nil {
 		return err
 	}
+	// What separated the episodes from the machine belongs to what the run is worth.
+	if err := t.dir.WriteJSON("isolation.json", t.Driver.Isolation()); err != nil {
+		return err
+	}
 	return t.dir.WriteFile("plugins.lock", t.Lock())
 }
 

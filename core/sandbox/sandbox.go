@@ -92,10 +92,10 @@ type Result struct {
 
 // Isolation reports what separates a sandbox from the host.
 type Isolation struct {
-	Driver  string
-	Level   string   // how much; one of the Level constants, or a driver's own word
-	Limits  []string // what is enforced of AllLimits
-	Missing []string // what is not, as "name: reason"; the names are limits, or attacks of package sandboxtest
+	Driver  string   `json:"driver"`
+	Level   string   `json:"level"`             // how much; one of the Level constants, or a driver's own word
+	Limits  []string `json:"limits"`            // what is enforced of AllLimits
+	Missing []string `json:"missing,omitempty"` // what is not, as "name: reason"; the names are limits, or attacks of package sandboxtest
 }
 
 // Levels of isolation, from most to least.

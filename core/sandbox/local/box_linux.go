@@ -27,6 +27,7 @@ type box struct {
 	dir    string
 	env    []string
 	space  *workspace
+	home   *home // without namespaces
 	group  *group
 
 	conn    *os.File
@@ -66,6 +67,12 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 			return fmt.Errorf("control group: %w", err)
 		}
 	}
+	if d.bare {
+		if b.home, err = d.settle(b.space, b.dir); err != nil {
+			return err
+		}
+		b.env = merge(b.env, b.home.env())
+	}
 	s, trees, err := d.setupOf(b)
 	if err != nil {
 		return err
@@ -88,7 +95,10 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	spawn := first.Spawn{Range: d.privileged, User: uint64(os.Geteuid()), Team: uint64(os.Getegid()),
 		// The heap is a few hundred kilobytes; thousands of these processes live at once.
 		Values: []string{"GOMAXPROCS=1", "GOGC=50", "GOTRACEBACK=single"}}
-	if d.privileged {
+	if spawn.Bare = d.bare; d.bare {
+		spawn.Range = d.lends
+	}
+	if spawn.Range {
 		spawn.User, spawn.Team, spawn.Count = firstID, firstID, idCount
 	}
 	files := append([]*os.File{d.diary, theirs}, trees...)
@@ -146,6 +156,11 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		b.kill(err.Error())
 		<-b.dead
 		return err
+	}
+	if !late.Stop() || !stop() {
+		// It was ready just as it was given up.
+		<-b.dead
+		return b.death()
 	}
 	b.mu.Lock()
 	b.life = time.AfterFunc(b.limits.Life, func() { b.kill(fmt.Sprintf("its life of %s is over", b.limits.Life)) })
@@ -206,7 +221,7 @@ func (b *box) listen() {
 			c <- f
 		}
 	}
-	b.process.kill()
+	b.end()
 	end := b.process.wait()
 	b.mu.Lock()
 	if b.reason == "" {
@@ -234,8 +249,18 @@ func (b *box) release() {
 	if b.process != nil {
 		b.process.close()
 	}
-	if d.groups != nil {
+	switch {
+	case d.groups == nil || b.group == nil:
+	case b.home == nil:
 		d.groups.give(b.group)
+	default:
+		// Not all of them need to have been waited for.
+		if err := d.groups.drop(b.group); err != nil {
+			d.log.Warn("a control group is left", "sandbox", b.name, "cause", err)
+		}
+	}
+	if b.home != nil {
+		b.home.remove()
 	}
 	if b.space != nil {
 		d.spaces.give(b.space)
@@ -253,7 +278,20 @@ func (b *box) kill(reason string) {
 		b.reason = reason
 	}
 	b.mu.Unlock()
-	b.process.kill()
+	b.end()
+}
+
+// end has the first process go, and with it everything else. A bare one has to kill
+// its commands itself, so it is asked to, and killed if it does not.
+func (b *box) end() {
+	if b.home == nil {
+		b.process.kill()
+		return
+	}
+	if raw, err := b.conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
+	}
+	time.AfterFunc(slack, b.process.kill)
 }
 
 // request sends a request and waits for its answer, for most at most: a sandbox
@@ -320,10 +358,14 @@ func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, erro
 
 // path makes a path of the contract absolute.
 func (b *box) path(p string) string {
-	if path.IsAbs(p) {
-		return path.Clean(p)
+	if !path.IsAbs(p) {
+		p = path.Join(b.dir, p)
 	}
-	return path.Join(b.dir, p)
+	p = path.Clean(p)
+	if b.home != nil {
+		return b.home.path(p)
+	}
+	return p
 }
 
 // outcome classifies an error: what concerns a file or the caller's context stays

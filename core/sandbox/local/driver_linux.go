@@ -44,6 +44,9 @@ type Driver struct {
 	spawners   *spawners
 	privileged bool // a range of ids and trees of any owner are to be had
 	procfs     bool // a fresh /proc is
+	bare       bool // no namespaces are
+	lends      bool // bare sandboxes run as a user of their own
+	refused    refused
 	isolation  sandbox.Isolation
 
 	mu     sync.Mutex
@@ -74,7 +77,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		log: o.Log, defaults: o.Defaults.Or(sandbox.DefaultLimits()), boxes: map[*box]bool{},
-		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true,
+		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true, refused: o.refused,
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -83,7 +86,11 @@ func New(o Options) (*Driver, error) {
 		d.close()
 		return nil, diag.Wrap(diag.KindSandbox, op, dir, err)
 	}
-	if err := d.probe(); err != nil {
+	err = d.probe()
+	if err != nil && o.Bare {
+		err = d.strip(err)
+	}
+	if err != nil {
 		d.close()
 		return nil, err
 	}
@@ -104,7 +111,7 @@ func (d *Driver) open(dir string, cache int64) error {
 	if d.diary, err = os.OpenFile(filepath.Join(d.state.dir, "first.log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	if d.filter, err = seccompFilter(); err != nil {
+	if d.filter, err = seccompFilter(false); err != nil {
 		return fmt.Errorf("seccomp filter: %w", err)
 	}
 	program, image, err := executable()
@@ -135,11 +142,14 @@ func (d *Driver) open(dir string, cache int64) error {
 		d.isolation.Level = "namespaces-unprivileged"
 	}
 	// The folder's random name tells several drivers of one process apart.
-	g, err := findGroups(host+"."+strings.TrimPrefix(filepath.Base(d.state.dir), statePrefix), mountedGroups())
+	err = errGroupsRefused
+	if !d.refused.groups {
+		d.groups, err = findGroups(host+"."+strings.TrimPrefix(filepath.Base(d.state.dir), statePrefix), mountedGroups())
+	}
 	if err == nil {
-		d.groups = g
 		return nil
 	}
+	d.groups = nil
 	d.isolation.Limits = []string{"pids", "disk", "output"}
 	d.isolation.Missing = []string{
 		"memory: only each process's own data is limited: " + oneLine(err),
@@ -147,6 +157,9 @@ func (d *Driver) open(dir string, cache int64) error {
 	}
 	return nil
 }
+
+// errGroupsRefused is what a test has the machine say.
+var errGroupsRefused = errors.New("control groups are refused")
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
@@ -187,11 +200,20 @@ func executable() (string, *os.File, error) {
 
 // probe makes the first sandbox, and settles how all others are made.
 func (d *Driver) probe() error {
-	err := d.tryOne()
+	var err error
+	switch {
+	case d.refused.namespaces:
+		err = syscall.EPERM
+	case d.refused.procfs:
+		err = fmt.Errorf("mount proc at proc: %w", syscall.EPERM)
+	default:
+		err = d.tryOne()
+	}
 	if err != nil && errors.Is(err, syscall.EPERM) && strings.Contains(err.Error(), "mount proc at proc:") {
 		// Containers cover parts of their /proc, and then no fresh one may be mounted.
 		d.procfs = false
-		d.isolation.Missing = append(d.isolation.Missing, "processes: a fresh /proc is refused, the host's is shown")
+		d.isolation.Missing = append(d.isolation.Missing,
+			"processes: a fresh /proc is refused, the host's is shown", "kernel: its command line is seen for the same reason")
 		err = d.tryOne()
 	}
 	if err == nil {
@@ -238,7 +260,8 @@ func refusal() string {
 	case is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
 		return "allow user namespaces to ordinary users: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root"
 	}
-	return "in a container, start it with --privileged, or with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN"
+	return "in a container, start it with --privileged, or with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN; " +
+		"or go on without isolation by [sandbox] bare = true (docs/sandbox.md says what is then not contained)"
 }
 
 // Isolation is what New found out.
@@ -401,6 +424,10 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 	}
 	if d.groups == nil {
 		s.MaxData, s.MaxProcs = uint64(b.limits.Memory), uint64(b.limits.Pids+serverTasks)
+	}
+	if d.bare {
+		b.strip(&s)
+		return s, nil, nil
 	}
 	if !d.privileged {
 		s.Lower = b.space.dir

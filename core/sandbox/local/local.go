@@ -37,9 +37,20 @@ type Options struct {
 	// Cache bounds the bytes of workspaces kept for further sandboxes; those in
 	// use are kept whatever their size. Default 1 GiB.
 	Cache int64
+	// Bare allows sandboxes where the machine refuses namespaces: commands are then
+	// processes of the host among others, which Landlock, seccomp and resource limits
+	// refuse other files, sockets and signals, in a copy of the workspace. The level
+	// is sandbox.LevelNone, and it is not isolation: see Missing of the driver's
+	// Isolation. It needs Linux 6.12. Default: New fails on such a machine.
+	Bare bool
 	// Log gets warnings and, at debug level, the life of each sandbox. Default: none.
 	Log *slog.Logger
+
+	refused refused // for tests: what counts as refused by the machine
 }
+
+// refused is what a machine may refuse a driver.
+type refused struct{ namespaces, procfs, groups bool }
 
 // defaultDir is where a workspace appears unless it says otherwise.
 const defaultDir = "/workspace"

@@ -16,6 +16,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(coverProc) != "" {
 		cover()
 	}
+	if os.Getenv(refuseNamespaces) != "" {
+		refuse()
+	}
 	os.Exit(m.Run())
 }
 

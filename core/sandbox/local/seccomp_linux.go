@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/binary"
+	"slices"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -27,14 +28,29 @@ var namespaces = []uint64{
 // errno is the seccomp action that lets a call fail.
 func errno(n unix.Errno) seccomp.Action { return seccomp.ActionErrno | seccomp.Action(n) }
 
-// seccompProgram is what decides about every system call of a command.
-func seccompProgram() ([]bpf.Instruction, error) {
+// bareDenied are those that are denied as well where no namespace separates anything:
+// what reaches other processes of the same user, or is named for the whole machine.
+var bareDenied = []string{
+	"shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl", "mq_open", "mq_unlink",
+	"ptrace", "pidfd_open", "pidfd_send_signal", "setpriority", "ioprio_set", "process_madvise", "process_mrelease", "fanotify_mark",
+}
+
+func refusedCalls(bare bool) []string {
+	if !bare {
+		return denied
+	}
+	return slices.Concat(denied, bareDenied)
+}
+
+// seccompProgram is what decides about every system call of a command; bare is
+// for one without namespaces.
+func seccompProgram(bare bool) ([]bpf.Instruction, error) {
 	native, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
 	}
 	refused := seccomp.SyscallGroup{Action: errno(unix.EPERM)}
-	for _, n := range denied {
+	for _, n := range refusedCalls(bare) {
 		if _, ok := native.SyscallNames[n]; ok {
 			refused.Names = append(refused.Names, n)
 		}
@@ -57,6 +73,13 @@ func seccompProgram() ([]bpf.Instruction, error) {
 	sockets := seccomp.SyscallGroup{Action: errno(unix.EAFNOSUPPORT), NamesWithCondtions: []seccomp.NameWithConditions{
 		{Name: "socket", Conditions: family}, {Name: "socketpair", Conditions: family},
 	}}
+	if bare {
+		// Without a network namespace there is no socket but a pair of them.
+		sockets.Names, sockets.NamesWithCondtions = []string{"socket"}, sockets.NamesWithCondtions[1:]
+		checked.NamesWithCondtions = append(checked.NamesWithCondtions,
+			seccomp.NameWithConditions{Name: "prlimit64", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.NotEqual, Value: 0}}},
+			seccomp.NameWithConditions{Name: "sched_setaffinity", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.NotEqual, Value: 0}}})
+	}
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{refused, absent, checked, sockets}}
 	body, err := policy.Assemble()
 	if err != nil {
@@ -72,8 +95,8 @@ func seccompProgram() ([]bpf.Instruction, error) {
 }
 
 // seccompFilter assembles the program for the kernel.
-func seccompFilter() ([]byte, error) {
-	program, err := seccompProgram()
+func seccompFilter(bare bool) ([]byte, error) {
+	program, err := seccompProgram(bare)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (c call) packet() []byte {
 }
 
 func TestFilter(t *testing.T) {
-	program, err := seccompProgram()
+	program, err := seccompProgram(false)
 	if err != nil {
 		t.Fatal(err)
 	}

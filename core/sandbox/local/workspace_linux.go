@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,6 +173,32 @@ func (c *workspaces) write(dir string, files []sdk.File) (int64, error) {
 		}
 	}
 	return size, nil
+}
+
+// copy makes a second one of what lies at from.
+func (c *workspaces) copy(from, to string) error {
+	return filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := to + strings.TrimPrefix(name, from)
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			err = os.Mkdir(target, 0o755)
+		} else {
+			var data []byte
+			if data, err = os.ReadFile(name); err == nil {
+				err = os.WriteFile(target, data, 0o644)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return c.finish(target, info.Mode().Perm())
+	})
 }
 
 // finish sets mode whatever the umask, owner and time.

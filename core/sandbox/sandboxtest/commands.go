@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -11,7 +12,7 @@ import (
 )
 
 func execute(s *suite) {
-	b := s.plain()
+	b, placed := s.plain(), s.contained("paths")
 	for _, c := range []struct {
 		name    string
 		command sandbox.Command
@@ -39,6 +40,9 @@ func execute(s *suite) {
 		{"zero byte", sandbox.Command{Shell: "echo a\x00b"}, "*", 126},
 		{"vast command line", sandbox.Command{Args: []string{"echo", strings.Repeat("x", 4<<20)}}, "*", 126},
 	} {
+		if !placed && (strings.Contains(c.command.Shell, "pwd") || slices.Contains(c.command.Args, "/workspace/run.sh")) {
+			continue
+		}
 		r := s.run(b, c.command)
 		if r.ExitCode != c.code || (c.output != "*" && string(r.Output) != c.output) || r.TimedOut || r.Truncated || r.Bytes != int64(len(r.Output)) {
 			s.Errorf("%s: code %d, output %q, timed out %v, truncated %v, bytes %d", c.name, r.ExitCode, clip(r.Output), r.TimedOut, r.Truncated, r.Bytes)
@@ -48,7 +52,9 @@ func execute(s *suite) {
 	if err == nil || diag.KindOf(err) == diag.KindSandbox {
 		s.Errorf("no command at all: %v", err)
 	}
-	s.shell(b, "cd /tmp && rm -rf /workspace/* && ls -la /workspace")
+	if out := s.shell(b, "rm -rf ./* && ls; cd ~ && pwd | grep -c ."); !strings.HasSuffix(out, "1\n") {
+		s.Errorf("after the workspace was emptied: %q", out)
+	}
 	s.alive(b)
 }
 
@@ -80,7 +86,7 @@ func environment(s *suite) {
 	if out := s.shell(b, "echo $FROM"); out != "spec\n" {
 		s.Errorf("a command's variables stayed: %q", out)
 	}
-	if out := s.shell(b, `echo "$LANG $TZ $PYTHONHASHSEED $PYTHONDONTWRITEBYTECODE"; cd && touch home && test -w /tmp && date +%Z`); out != "C.UTF-8 UTC 0 1\nUTC\n" {
+	if out := s.shell(b, `echo "$LANG $TZ $PYTHONHASHSEED $PYTHONDONTWRITEBYTECODE"; cd && touch home && test -w "${TMPDIR:-/tmp}" && date +%Z`); out != "C.UTF-8 UTC 0 1\nUTC\n" {
 		s.Errorf("got %q", out)
 	}
 }

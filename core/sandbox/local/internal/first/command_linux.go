@@ -50,11 +50,10 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	if err != nil {
 		return refused(exitNotFound, err)
 	}
-	if s.setup.MaxData > 0 {
-		// The limit cannot be this process's, which may hold more, and set from here
-		// after the fork it would come too late for what the command has forked.
-		limit := fmt.Sprintf(`ulimit -d %d; exec "$0" "$@"`, s.setup.MaxData>>10)
-		args = append([]string{"/bin/sh", "-c", limit, program}, args[1:]...)
+	if limits := s.setup.commandLimits(); limits != "" {
+		// The limits cannot be this process's, which may hold more, and set from here
+		// after the fork they would come too late for what the command has forked.
+		args = append([]string{"/bin/sh", "-c", limits + `exec "$0" "$@"`, program}, args[1:]...)
 		program = args[0]
 	}
 	out, stdout, err := pipe(0)
@@ -80,6 +79,9 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 		Dir: r.Dir, Env: append(r.Env, "PWD="+r.Dir),
 		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if s.setup.Bare {
+		attr.Sys.Pdeathsig = syscall.SIGKILL // of the thread that forks, which ends with the process
 	}
 	ended, err := s.reaper.started(func() (int, error) {
 		select {
@@ -137,6 +139,18 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	result.Truncated = k.total > int64(len(k.kept))
 	result.Took = time.Since(began)
 	return result, nil
+}
+
+// commandLimits is what a shell has to say before it runs a command.
+func (s *Setup) commandLimits() string {
+	var out string
+	if s.MaxData > 0 {
+		out += fmt.Sprintf("ulimit -d %d; ", s.MaxData>>10)
+	}
+	if s.Bare {
+		out += fmt.Sprintf("ulimit -f %d; ", s.Disk/512)
+	}
+	return out
 }
 
 // fork starts a program from the thread that has given up its rights. Its standing

@@ -6,9 +6,11 @@
 package first
 
 // What a program is started to be, as argv[0]: the first process of a sandbox, or
-// a spawner of such processes.
+// a spawner of such processes. The first process of a sandbox without namespaces has
+// a name of its own, as nothing else tells it from the host.
 const (
 	Name        = "valence-sandbox"
+	BareName    = "valence-sandbox-bare"
 	SpawnerName = "valence-spawner"
 )
 

@@ -21,7 +21,7 @@ func init() {
 	// This goroutine is tied to the main thread while packages are initialised,
 	// which would make every switch from and to it one of threads.
 	switch {
-	case os.Args[0] == Name && os.Getpid() == 1:
+	case os.Args[0] == Name && os.Getpid() == 1, os.Args[0] == BareName:
 		go begin()
 	case os.Args[0] == SpawnerName:
 		go spawn()
@@ -54,6 +54,9 @@ func begin() {
 		os.Exit(1)
 	}
 	s.serve()
-	// The host is gone: the kernel kills everything else with this process.
+	// The host is gone: the kernel kills everything else with this process, unless it is bare.
+	if s.setup.Bare {
+		s.killAll()
+	}
 	os.Exit(0)
 }

@@ -22,6 +22,7 @@ type Setup struct {
 	Proc     bool     // mount a fresh /proc; else bind the host's
 	MaxData  uint64   // RLIMIT_DATA of every command; 0: none
 	MaxProcs uint64   // RLIMIT_NPROC; 0: none
+	Bare     bool     // without namespaces: Dir, Base and Lower are directories of the host, and commands may use nothing but them and the binds
 }
 
 // Bind is a directory or file of the host that the sandbox sees. Its tree is
@@ -55,6 +56,7 @@ func (s *Setup) Encode(e *Encoder) {
 	e.Bool(s.Proc)
 	e.Uint(s.MaxData)
 	e.Uint(s.MaxProcs)
+	e.Bool(s.Bare)
 }
 
 // Decode takes s off d.
@@ -74,6 +76,7 @@ func (s *Setup) Decode(d *Decoder) {
 	s.Proc = d.Bool()
 	s.MaxData = d.Uint()
 	s.MaxProcs = d.Uint()
+	s.Bare = d.Bool()
 }
 
 // Exec is one command.

@@ -23,6 +23,8 @@ type server struct {
 	oom          *os.File // this process's oom_score_adj
 	score        []byte   // what it says
 	bash         bool
+	rules        int         // on files, of a bare sandbox
+	guarded      chan func() // to the thread under them
 
 	writing sync.Mutex    // of conn
 	rights  chan struct{} // the surroundings are made, rights can be given up
@@ -37,13 +39,11 @@ type server struct {
 
 // prepare makes the surroundings and the thread that commands are started from.
 func (s *server) prepare() error {
-	if err := s.mounts(); err != nil {
+	if err := s.surroundings(); err != nil {
 		return err
 	}
-	if err := unix.Sethostname([]byte("sandbox")); err != nil {
-		return fmt.Errorf("host name: %w", err)
-	}
-	if err := loopback(); err != nil {
+	var err error
+	if s.oom, err = os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0); err != nil {
 		return err
 	}
 	// Keeps commands from tracing this process and from reading its descriptors.
@@ -58,18 +58,19 @@ func (s *server) prepare() error {
 			return err
 		}
 	}
-	var err error
 	if s.null, err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
 	_, err = os.Stat("/bin/bash")
 	s.bash = err == nil
 	s.files = make(chan struct{}, 2)
+	if s.setup.Bare {
+		if err := s.bare(); err != nil {
+			return err
+		}
+	}
 	s.rights <- struct{}{}
 	if err := <-s.ready; err != nil {
-		return err
-	}
-	if s.oom, err = os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0); err != nil {
 		return err
 	}
 	score := make([]byte, 16)
@@ -81,13 +82,31 @@ func (s *server) prepare() error {
 	return nil
 }
 
+// surroundings separates the sandbox from the host.
+func (s *server) surroundings() error {
+	if s.setup.Bare {
+		return nil // by rules, which bind this process too: see prepare
+	}
+	if err := s.mounts(); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte("sandbox")); err != nil {
+		return fmt.Errorf("host name: %w", err)
+	}
+	return loopback()
+}
+
 // spawner owns the thread that forks every command. Rights are given up on this
 // thread alone: commands inherit that, and no other thread has to be stopped for it.
 func (s *server) spawner() {
 	runtime.LockOSThread()
 	err := s.join()
 	<-s.rights
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.setup.Bare:
+		err = s.aloof() // its user has no capabilities
+	default:
 		err = dropCapabilities()
 	}
 	if err == nil {
@@ -220,19 +239,19 @@ func (s *server) handle(f Frame, cancelled <-chan struct{}) {
 		name, limit := d.String(), d.Uint()
 		if err = d.Err(); err == nil {
 			var data []byte
-			data, err = readFile(name, int64(limit))
+			s.onFiles(func() { data, err = readFile(name, int64(limit)) })
 			body = func(e *Encoder) { e.Bytes(data) }
 		}
 	case KindWrite:
 		changes := d.Changes()
 		if err = d.Err(); err == nil {
-			err = writeChanges(changes)
+			s.onFiles(func() { err = writeChanges(changes) })
 		}
 	case KindDiff:
 		limit := d.Uint()
 		if err = d.Err(); err == nil {
 			w := walk{left: int64(limit)}
-			err = w.diff(s.upper, s.lower)
+			s.onFiles(func() { err = w.diff(s.upper, s.lower, s.setup.Bare) })
 			body = func(e *Encoder) { e.Changes(w.sorted()) }
 		}
 	default:
@@ -242,7 +261,19 @@ func (s *server) handle(f Frame, cancelled <-chan struct{}) {
 }
 
 // killAll kills every process of the sandbox but this one.
-func (s *server) killAll() { syscall.Kill(-1, syscall.SIGKILL) }
+func (s *server) killAll() {
+	if !s.setup.Bare {
+		syscall.Kill(-1, syscall.SIGKILL)
+		return
+	}
+	// The thread that forks reaches its commands and no other process: see aloof.
+	done := make(chan struct{})
+	s.spawn <- func() {
+		defer close(done)
+		syscall.Kill(-1, syscall.SIGKILL)
+	}
+	<-done
+}
 
 // reaper waits for every child, commands and orphans alike, in one loop.
 type reaper struct {

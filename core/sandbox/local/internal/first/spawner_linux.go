@@ -29,6 +29,7 @@ type Spawn struct {
 	Count  uint64
 	Group  bool
 	Values []string // the environment
+	Bare   bool     // make no namespaces; with Range, run as User and Team
 }
 
 // Encode appends s to e.
@@ -40,6 +41,7 @@ func (s *Spawn) Encode(e *Encoder) {
 	e.Uint(s.Count)
 	e.Bool(s.Group)
 	e.Strings(s.Values)
+	e.Bool(s.Bare)
 }
 
 // Decode takes s off d.
@@ -51,6 +53,7 @@ func (s *Spawn) Decode(d *Decoder) {
 	s.Count = d.Uint()
 	s.Group = d.Bool()
 	s.Values = d.Strings()
+	s.Bare = d.Bool()
 }
 
 // Spawned is one packet of a spawner.
@@ -198,21 +201,15 @@ func (s *spawner) start(b []byte, files []int) {
 }
 
 func (s *spawner) fork(r *Spawn, files []int) (pid, pidfd int, err error) {
-	sys := &syscall.SysProcAttr{
-		Setsid: true, PidFD: &pidfd,
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
-			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+	name, sys := Name, &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	if r.Bare {
+		name = BareName
+		if r.Range {
+			sys.Credential = &syscall.Credential{Uid: uint32(r.User), Gid: uint32(r.Team)}
+		}
+	} else {
+		r.separate(sys)
 	}
-	count := 1
-	if r.Range {
-		count = int(r.Count)
-		sys.GidMappingsEnableSetgroups = true
-		// Without it the program would run under an id that has no name inside, and
-		// lose its capabilities at once.
-		sys.Credential = &syscall.Credential{Uid: 0, Gid: 0}
-	}
-	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(r.User), Size: count}}
-	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(r.Team), Size: count}}
 	if n := len(files) - 1; r.Group && n >= 0 {
 		sys.UseCgroupFD, sys.CgroupFD = true, files[n]
 		files = files[:n]
@@ -221,7 +218,7 @@ func (s *spawner) fork(r *Spawn, files []int) (pid, pidfd int, err error) {
 	for _, f := range files {
 		attr.Files = append(attr.Files, uintptr(f))
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, attr)
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{name}, attr)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -230,6 +227,22 @@ func (s *spawner) fork(r *Spawn, files []int) (pid, pidfd int, err error) {
 	default:
 	}
 	return pid, pidfd, nil
+}
+
+// separate gives the process namespaces of its own.
+func (s *Spawn) separate(sys *syscall.SysProcAttr) {
+	sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	count := 1
+	if s.Range {
+		count = int(s.Count)
+		sys.GidMappingsEnableSetgroups = true
+		// Without it the program would run under an id that has no name inside, and
+		// lose its capabilities at once.
+		sys.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+	}
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(s.User), Size: count}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(s.Team), Size: count}}
 }
 
 // enter makes the end of pid known as that of request id.

@@ -40,8 +40,9 @@ func (w *walk) add(c wire.Change) error {
 	return nil
 }
 
-// diff walks the roots of both directories, which are O_PATH descriptors.
-func (w *walk) diff(upper, lower int) error {
+// diff walks the roots of both directories, which are O_PATH descriptors. With whole
+// set upper is a copy of lower that was changed, not an overlay's.
+func (w *walk) diff(upper, lower int, whole bool) error {
 	up, err := openDir(upper, ".")
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func (w *walk) diff(upper, lower int) error {
 		return err
 	}
 	defer low.Close()
-	return w.dir(up, low, "", false)
+	return w.dir(up, low, "", whole)
 }
 
 func openDir(at int, name string) (*os.File, error) {
