@@ -122,6 +122,7 @@ type Sandbox struct {
 	Disk           Size          `toml:"disk" default:"256MiB" min:"1048576" doc:"What may be written."`
 	Output         Size          `toml:"output" default:"1MiB" min:"1024" doc:"What is kept of one command's output."`
 	CommandTimeout time.Duration `toml:"command_timeout" default:"60s" above:"0" doc:"Deadline of one command, after which the whole process tree is killed."`
+	Upper          string        `toml:"upper" default:"memory" enum:"memory|disk" doc:"Where what commands write lies: in memory, where disk bounds it, or on disk, for large repositories, where disk bounds each file only."`
 	Bare           bool          `toml:"bare" default:"false" doc:"Where this machine refuses namespaces, go on without isolation: commands are then processes of this machine, held by Landlock, seccomp and resource limits alone (docs/sandbox.md). Off, such a run does not start."`
 	Memo           bool          `toml:"memo" default:"false" doc:"Remember the result of an evaluator's run and give it again for an identical one (same files, same commands). Only for tests whose outcome depends on nothing else."`
 }

@@ -82,7 +82,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
 		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
 	}
-	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Bare: cfg.Sandbox.Bare, Log: o.Log})
+	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Upper: local.Upper(cfg.Sandbox.Upper), Bare: cfg.Sandbox.Bare, Log: o.Log})
 	if err != nil {
 		return s, err
 	}

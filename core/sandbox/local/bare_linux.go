@@ -127,7 +127,7 @@ func (d *Driver) settle(space *workspace, contract string) (h *home, err error) 
 	}
 	h = &home{dir: dir, work: filepath.Join(dir, "work"), temp: filepath.Join(dir, "tmp"), contract: contract}
 	if err := errors.Join(os.Chmod(dir, 0o711), d.spaces.copy(space.dir, h.work), os.Mkdir(h.temp, 0o700), d.spaces.finish(h.temp, 0o700)); err != nil {
-		h.remove()
+		removeAll(h.dir)
 		return nil, fmt.Errorf("copy the workspace: %w", err)
 	}
 	return h, nil
@@ -144,20 +144,6 @@ func (h *home) path(p string) string {
 		}
 	}
 	return p
-}
-
-// remove removes everything, whatever modes the commands have left.
-func (h *home) remove() error {
-	if os.RemoveAll(h.dir) == nil {
-		return nil
-	}
-	filepath.WalkDir(h.dir, func(name string, e fs.DirEntry, err error) error {
-		if e != nil && e.IsDir() {
-			os.Chmod(name, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(h.dir)
 }
 
 // strip turns a setup into that of a sandbox without namespaces.

@@ -40,6 +40,8 @@ func TestWithoutGroups(t *testing.T) {
 	sandboxtest.Run(t, opener(Options{refused: refused{groups: true}}))
 }
 
+func TestDisk(t *testing.T) { sandboxtest.Run(t, opener(Options{Upper: UpperDisk})) }
+
 func TestWithoutProcfs(t *testing.T) {
 	sandboxtest.Run(t, opener(Options{refused: refused{procfs: true}}))
 }

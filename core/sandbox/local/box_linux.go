@@ -21,14 +21,15 @@ import (
 
 // box is the host's end of one sandbox.
 type box struct {
-	driver *Driver
-	name   string
-	limits sandbox.Limits
-	dir    string
-	env    []string
-	space  *workspace
-	home   *home // without namespaces
-	group  *group
+	driver  *Driver
+	name    string
+	limits  sandbox.Limits
+	dir     string
+	env     []string
+	space   *workspace
+	home    *home  // without namespaces
+	scratch string // folder of what is written; "": memory
+	group   *group
 
 	conn    *os.File
 	process *child
@@ -65,6 +66,11 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	if d.groups != nil {
 		if b.group, err = d.groups.take(b.limits); err != nil {
 			return fmt.Errorf("control group: %w", err)
+		}
+	}
+	if d.onDisk && !d.bare {
+		if b.scratch, err = d.scratch(); err != nil {
+			return err
 		}
 	}
 	if d.bare {
@@ -260,7 +266,10 @@ func (b *box) release() {
 		}
 	}
 	if b.home != nil {
-		b.home.remove()
+		removeAll(b.home.dir)
+	}
+	if b.scratch != "" {
+		removeAll(b.scratch)
 	}
 	if b.space != nil {
 		d.spaces.give(b.space)

@@ -45,6 +45,7 @@ type Driver struct {
 	privileged bool // a range of ids and trees of any owner are to be had
 	procfs     bool // a fresh /proc is
 	bare       bool // no namespaces are
+	onDisk     bool // what commands write goes to a folder
 	lends      bool // bare sandboxes run as a user of their own
 	refused    refused
 	isolation  sandbox.Isolation
@@ -77,7 +78,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		log: o.Log, defaults: o.Defaults.Or(sandbox.DefaultLimits()), boxes: map[*box]bool{},
-		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true, refused: o.refused,
+		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true, refused: o.refused, onDisk: o.Upper == UpperDisk,
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -141,6 +142,10 @@ func (d *Driver) open(dir string, cache int64) error {
 	if !d.privileged {
 		d.isolation.Level = "namespaces-unprivileged"
 	}
+	if d.onDisk {
+		d.isolation.Limits = []string{"memory", "cpu", "pids", "output"}
+		d.isolation.Missing = []string{"disk: the size of each file is limited, not their sum: what is written lies on this machine's disk"}
+	}
 	// The folder's random name tells several drivers of one process apart.
 	err = errGroupsRefused
 	if !d.refused.groups {
@@ -150,11 +155,9 @@ func (d *Driver) open(dir string, cache int64) error {
 		return nil
 	}
 	d.groups = nil
-	d.isolation.Limits = []string{"pids", "disk", "output"}
-	d.isolation.Missing = []string{
-		"memory: only each process's own data is limited: " + oneLine(err),
-		"cpu: no control group can be made",
-	}
+	d.isolation.Limits = slices.DeleteFunc(d.isolation.Limits, func(l string) bool { return l == "memory" || l == "cpu" })
+	d.isolation.Missing = append(d.isolation.Missing,
+		"memory: only each process's own data is limited: "+oneLine(err), "cpu: no control group can be made")
 	return nil
 }
 
@@ -429,6 +432,9 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 		b.strip(&s)
 		return s, nil, nil
 	}
+	if b.scratch != "" {
+		s.Scratch, s.Given = b.scratch, d.privileged
+	}
 	if !d.privileged {
 		s.Lower = b.space.dir
 		return s, nil, nil
@@ -446,6 +452,14 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 			return s, nil, err
 		}
 		trees = append(trees, os.NewFile(uintptr(fd), p))
+	}
+	if s.Given {
+		fd, err := first.OpenScratch(s.Scratch)
+		if err != nil {
+			closeAll(trees)
+			return s, nil, err
+		}
+		trees = append(trees, os.NewFile(uintptr(fd), s.Scratch))
 	}
 	return s, trees, nil
 }

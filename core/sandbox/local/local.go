@@ -37,6 +37,8 @@ type Options struct {
 	// Cache bounds the bytes of workspaces kept for further sandboxes; those in
 	// use are kept whatever their size. Default 1 GiB.
 	Cache int64
+	// Upper is where what commands write lies: UpperMemory, the default, or UpperDisk.
+	Upper Upper
 	// Bare allows sandboxes where the machine refuses namespaces: commands are then
 	// processes of the host among others, which Landlock, seccomp and resource limits
 	// refuse other files, sockets and signals, in a copy of the workspace. The level
@@ -48,6 +50,18 @@ type Options struct {
 
 	refused refused // for tests: what counts as refused by the machine
 }
+
+// Upper is a place for what commands write.
+type Upper string
+
+const (
+	// UpperMemory: a file system in memory, whose size is Limits.Disk. What is written
+	// counts towards Limits.Memory as well.
+	UpperMemory Upper = "memory"
+	// UpperDisk: a folder below Options.Dir, for repositories that memory cannot hold.
+	// Limits.Disk then bounds each file, and nothing the sum of them.
+	UpperDisk Upper = "disk"
+)
 
 // refused is what a machine may refuse a driver.
 type refused struct{ namespaces, procfs, groups bool }

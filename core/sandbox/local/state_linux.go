@@ -41,7 +41,7 @@ func newState(dir string) (*state, error) {
 		if err != nil {
 			continue
 		}
-		err = os.RemoveAll(o)
+		err = removeAll(o)
 		f.Close()
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func newState(dir string) (*state, error) {
 }
 
 func (s *state) close() error {
-	err := os.RemoveAll(s.dir)
+	err := removeAll(s.dir)
 	s.lock.Close()
 	return err
 }

@@ -63,10 +63,9 @@ func creation(s *suite) {
 	s.alive(s.plain())
 }
 
-// leftovers: neither a sandbox nor a driver leaves processes or mounts on this machine.
+// leftovers: neither a sandbox nor a driver leaves processes on this machine.
 func leftovers(s *suite) {
 	mark := "sandboxtest-" + rand.Text()
-	before := s.mounts()
 	for _, close := range []func(sandbox.Sandbox) error{
 		func(b sandbox.Sandbox) error { return b.Close() },
 		func(sandbox.Sandbox) error { return s.driver.Close() },
@@ -80,9 +79,6 @@ func leftovers(s *suite) {
 			s.Fatal(err)
 		}
 		s.until("no process of the sandbox is left", func() bool { return len(s.marked(mark)) == 0 })
-	}
-	if after := s.mounts(); after != before {
-		s.Errorf("the mounts have changed:\n%s\nwere:\n%s", after, before)
 	}
 }
 
@@ -100,15 +96,6 @@ func (s *suite) marked(text string) []string {
 		}
 	}
 	return out
-}
-
-func (s *suite) mounts() string {
-	s.Helper()
-	b, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		s.Fatal(err)
-	}
-	return string(b)
 }
 
 func lifecycle(s *suite) {

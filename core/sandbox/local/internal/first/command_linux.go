@@ -147,7 +147,7 @@ func (s *Setup) commandLimits() string {
 	if s.MaxData > 0 {
 		out += fmt.Sprintf("ulimit -d %d; ", s.MaxData>>10)
 	}
-	if s.Bare {
+	if s.Bare || s.Scratch != "" {
 		out += fmt.Sprintf("ulimit -f %d; ", s.Disk/512)
 	}
 	return out

@@ -22,6 +22,8 @@ type Setup struct {
 	Proc     bool     // mount a fresh /proc; else bind the host's
 	MaxData  uint64   // RLIMIT_DATA of every command; 0: none
 	MaxProcs uint64   // RLIMIT_NPROC; 0: none
+	Scratch  string   // directory that takes the place of the scratch file system; "": one in memory
+	Given    bool     // it comes as a tree, after all others
 	Bare     bool     // without namespaces: Dir, Base and Lower are directories of the host, and commands may use nothing but them and the binds
 }
 
@@ -57,6 +59,8 @@ func (s *Setup) Encode(e *Encoder) {
 	e.Uint(s.MaxData)
 	e.Uint(s.MaxProcs)
 	e.Bool(s.Bare)
+	e.String(s.Scratch)
+	e.Bool(s.Given)
 }
 
 // Decode takes s off d.
@@ -77,6 +81,8 @@ func (s *Setup) Decode(d *Decoder) {
 	s.MaxData = d.Uint()
 	s.MaxProcs = d.Uint()
 	s.Bare = d.Bool()
+	s.Scratch = d.String()
+	s.Given = d.Bool()
 }
 
 // Exec is one command.

@@ -16,18 +16,23 @@ import (
 // read-only, free of devices and set-uid programs. It needs CAP_SYS_ADMIN over
 // the caller's mount namespace. The tree vanishes with its descriptor unless it
 // is attached before.
-func OpenTree(path string) (int, error) {
+func OpenTree(path string) (int, error) { return openTree(path, unix.MOUNT_ATTR_RDONLY) }
+
+// OpenScratch is OpenTree for a directory that is written to.
+func OpenScratch(path string) (int, error) { return openTree(path, 0) }
+
+func openTree(path string, more uint64) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return -1, fmt.Errorf("open tree %s: %w", path, err)
 	}
 	attr := unix.MountAttr{
-		Attr_set:    unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+		Attr_set:    more | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 		Propagation: unix.MS_PRIVATE,
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("make tree %s read-only: %w", path, err)
+		return -1, fmt.Errorf("set attributes of tree %s: %w", path, err)
 	}
 	return fd, nil
 }
@@ -56,19 +61,24 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 // mounts builds the sandbox's file system and makes it the root. Everything is
 // mounted in this process's own namespace and goes when the process goes.
 //
-// The scratch tmpfs holds the root directory and the overlay's upper and work
-// directories, so that its size bounds all that can be written. Upper and lower
+// The scratch file system holds the root directory and the overlay's upper and work
+// directories, so that its size, if it is in memory, bounds all that can be written. Upper and lower
 // stay outside the new root; s.upper and s.lower are what keeps them in reach.
 func (s *server) mounts() error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	lower, trees, err := s.trees()
+	lower, trees, scratch, err := s.trees()
 	if err != nil {
 		return err
 	}
-	opt := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", s.setup.Disk, s.setup.Inodes)
-	if err := mount("scratch", s.setup.Base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
+	if scratch >= 0 {
+		err = attach(scratch, s.setup.Base)
+	} else {
+		size := fmt.Sprintf("size=%d,nr_inodes=%d,mode=0755", s.setup.Disk, s.setup.Inodes)
+		err = mount("scratch", s.setup.Base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, size)
+	}
+	if err != nil {
 		return err
 	}
 	if err := os.Chdir(s.setup.Base); err != nil {
@@ -90,7 +100,7 @@ func (s *server) mounts() error {
 		return err
 	}
 	// Relative paths, as mountinfo shows them to whoever is inside.
-	opt = "lowerdir=lower,upperdir=upper,workdir=work,userxattr"
+	const opt = "lowerdir=lower,upperdir=upper,workdir=work,userxattr"
 	if err := mount("workspace", work, "overlay", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
 		return err
 	}
@@ -118,8 +128,9 @@ func (s *server) mounts() error {
 	return os.Chdir("/")
 }
 
-// trees gives the descriptors of the workspace's files and of the binds.
-func (s *server) trees() (lower int, binds []int, err error) {
+// trees gives the descriptors of the workspace's files, of the binds, and of the
+// scratch directory, -1 if that is to be made in memory.
+func (s *server) trees() (lower int, binds []int, scratch int, err error) {
 	next := firstTreeFD
 	take := func(path string, inherited bool) (int, error) {
 		if !inherited {
@@ -129,16 +140,23 @@ func (s *server) trees() (lower int, binds []int, err error) {
 		return next - 1, nil
 	}
 	if lower, err = take(s.setup.Lower, s.setup.Lower == ""); err != nil {
-		return 0, nil, err
+		return 0, nil, -1, err
 	}
 	for _, b := range s.setup.Binds {
 		fd, err := take(b.Path, b.Tree)
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, -1, err
 		}
 		binds = append(binds, fd)
 	}
-	return lower, binds, nil
+	switch {
+	case s.setup.Given:
+		return lower, binds, next, nil
+	case s.setup.Scratch != "":
+		scratch, err = OpenScratch(s.setup.Scratch)
+		return lower, binds, scratch, err
+	}
+	return lower, binds, -1, nil
 }
 
 // skeleton fills the root, which is the working directory, with the tool chain

@@ -132,6 +132,9 @@ func (s *server) join() error {
 			fd++
 		}
 	}
+	if s.setup.Given {
+		fd++
+	}
 	for range s.setup.Joins {
 		// Zero is the caller. The kernel goes by the rights of who opened the file.
 		if _, err := unix.Write(fd, []byte("0")); err != nil {
