@@ -62,7 +62,8 @@ func (d *Driver) strip(cause error) error {
 		lost = append(lost, "metadata: modes and times of this user's own files can be changed")
 	}
 	if d.groups == nil {
-		lost = append(lost, "memory: only each process's own data is limited", "cpu: no control group can be made", "pids: no control group can be made")
+		lost = append(lost, "memory: only each process's own data is limited", "cpu: no control group can be made", "pids: no control group can be made",
+			"survivors: if the first process is killed by itself, and not with its host, background processes live on")
 	} else {
 		i.Limits = append(i.Limits, "memory", "cpu", "pids")
 	}

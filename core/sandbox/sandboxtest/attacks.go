@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -277,4 +278,39 @@ func cpu(s *suite) {
 	if most := time.Duration(share*float64(r.Took)) + 300*time.Millisecond; used > most || used == 0 {
 		s.Errorf("%s of CPU time in %s at a share of %v", used, r.Took, share)
 	}
+}
+
+// fairness: a sandbox that takes all it can leaves another one its share. Both count
+// at the same time, so that a busy machine slows both.
+func fairness(s *suite) {
+	if !s.enforced("cpu") {
+		return
+	}
+	const count = `timeout 2 sh -c 'i=0; trap "echo \$i; exit 0" TERM; while :; do i=$((i+1)); done'`
+	limits := sandbox.Limits{CPUs: 0.5}
+	hog, victim := s.make(sandbox.Spec{Name: "hog", Limits: limits}), s.make(sandbox.Spec{Name: "victim", Limits: limits})
+	counted := make(chan int, 1)
+	go func() {
+		r, err := hog.Exec(s.ctx, sandbox.Command{Shell: "for i in 1 2 3 4 5 6 7 8; do " + count + " & done; wait"})
+		if err != nil {
+			s.Errorf("the hog: %v", err)
+		}
+		counted <- sum(r.Output)
+	}()
+	got := sum(s.run(victim, sandbox.Command{Shell: count + "; true"}).Output)
+	// Equal shares give a ratio near 1; eight against one without shares near 8.
+	if took := <-counted; got == 0 || took > 4*got {
+		s.Errorf("the victim counted to %d while the hog counted to %d", got, took)
+	}
+}
+
+// sum adds up the numbers of an output.
+func sum(b []byte) int {
+	all := 0
+	for _, f := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(f); err == nil {
+			all += n
+		}
+	}
+	return all
 }

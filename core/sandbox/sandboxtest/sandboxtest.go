@@ -26,19 +26,7 @@ type Factory func(t *testing.T) sandbox.Driver
 // Run runs the suite: one subtest for each obligation, with a driver of its own.
 // What a driver names in Isolation.Missing is not asked of it, and logged.
 func Run(t *testing.T, open Factory) {
-	for _, c := range []struct {
-		name string
-		test func(*suite)
-	}{
-		{"Isolation", isolation}, {"Lifecycle", lifecycle}, {"Malformed", malformed}, {"Creation", creation}, {"Life", life}, {"Death", death},
-		{"Leftovers", leftovers},
-		{"Exec", execute}, {"ExitCodes", exitCodes}, {"Environment", environment}, {"Output", output}, {"Deadline", deadline},
-		{"Cancel", cancel}, {"Background", background}, {"Concurrency", concurrency}, {"Orphans", orphans},
-		{"Files", files}, {"Binary", binary}, {"FileAttacks", fileAttacks},
-		{"Diff", diff}, {"DiffAttacks", diffAttacks}, {"DiffReplacements", diffReplacements}, {"Workspace", workspace},
-		{"Network", network}, {"Secrets", secrets}, {"Descriptors", descriptors}, {"Kernel", kernel}, {"HostFiles", hostFiles},
-		{"Processes", processes}, {"Memory", memory}, {"Disk", disk}, {"CPU", cpu},
-	} {
+	for _, c := range obligations {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t)
 			s := &suite{T: t, driver: d, ctx: t.Context()}
@@ -50,6 +38,22 @@ func Run(t *testing.T, open Factory) {
 			c.test(s)
 		})
 	}
+}
+
+type obligation struct {
+	name string
+	test func(*suite)
+}
+
+var obligations = []obligation{
+	{"Isolation", isolation}, {"Lifecycle", lifecycle}, {"Malformed", malformed}, {"Creation", creation}, {"Life", life}, {"Death", death},
+	{"Leftovers", leftovers},
+	{"Exec", execute}, {"ExitCodes", exitCodes}, {"Environment", environment}, {"Output", output}, {"Deadline", deadline},
+	{"Cancel", cancel}, {"Background", background}, {"Concurrency", concurrency}, {"Orphans", orphans},
+	{"Files", files}, {"Binary", binary}, {"FileAttacks", fileAttacks},
+	{"Diff", diff}, {"DiffAttacks", diffAttacks}, {"DiffReplacements", diffReplacements}, {"Workspace", workspace},
+	{"Network", network}, {"Secrets", secrets}, {"Descriptors", descriptors}, {"Kernel", kernel}, {"HostFiles", hostFiles},
+	{"Processes", processes}, {"Memory", memory}, {"Disk", disk}, {"CPU", cpu}, {"Fairness", fairness},
 }
 
 type suite struct {
