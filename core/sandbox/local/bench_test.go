@@ -98,3 +98,56 @@ func BenchmarkExec(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkLevels is the cycle in each level that this machine can be brought to.
+func BenchmarkLevels(b *testing.B) {
+	for _, l := range []struct {
+		name    string
+		options Options
+	}{
+		{"namespaces", Options{}}, {"no-groups", Options{refused: refused{groups: true}}}, {"disk", Options{Upper: UpperDisk}},
+		{"bare", Options{Bare: true, refused: refused{namespaces: true}}},
+	} {
+		b.Run(l.name, func(b *testing.B) {
+			l.options.Dir = b.TempDir()
+			d, err := New(l.options)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			for b.Loop() {
+				cycle(b, d)
+			}
+		})
+	}
+}
+
+// BenchmarkVictim is a command's time in a sandbox alone, and beside one that takes
+// all processes, CPU and output that it can get.
+func BenchmarkVictim(b *testing.B) {
+	d := benchDriver(b)
+	for _, beside := range []bool{false, true} {
+		b.Run(fmt.Sprintf("hog=%v", beside), func(b *testing.B) {
+			victim, err := d.Create(b.Context(), sandbox.Spec{Workspace: benchWorkspace})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer victim.Close()
+			if beside {
+				hog, err := d.Create(b.Context(), sandbox.Spec{Limits: sandbox.Limits{CPUs: 1}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer hog.Close()
+				if _, err := hog.Exec(b.Context(), sandbox.Command{Shell: "for i in 1 2 3 4 5 6 7 8; do setsid sh -c 'while :; do :; done' & setsid sh -c 'yes > /tmp/x$$' & done"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if _, err := victim.Exec(b.Context(), sandbox.Command{Args: []string{"/bin/true"}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

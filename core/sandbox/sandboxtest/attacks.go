@@ -291,7 +291,8 @@ func fairness(s *suite) {
 	hog, victim := s.make(sandbox.Spec{Name: "hog", Limits: limits}), s.make(sandbox.Spec{Name: "victim", Limits: limits})
 	counted := make(chan int, 1)
 	go func() {
-		r, err := hog.Exec(s.ctx, sandbox.Command{Shell: "for i in 1 2 3 4 5 6 7 8; do " + count + " & done; wait"})
+		// Sessions of their own, as the kernel's scheduler may go by those too.
+		r, err := hog.Exec(s.ctx, sandbox.Command{Shell: "for i in 1 2 3 4 5 6 7 8; do setsid " + count + " & done; wait"})
 		if err != nil {
 			s.Errorf("the hog: %v", err)
 		}
