@@ -144,7 +144,8 @@ func (d *Driver) open(dir string, cache int64) error {
 	}
 	if d.onDisk {
 		d.isolation.Limits = []string{"memory", "cpu", "pids", "output"}
-		d.isolation.Missing = []string{"disk: the size of each file is limited, not their sum: what is written lies on this machine's disk"}
+		d.isolation.Missing = []string{"disk: the size of each file is limited, not their sum: what is written lies on this machine's disk",
+			"mountinfo: the path of the folder on this machine is seen"}
 	}
 	// The folder's random name tells several drivers of one process apart.
 	err = errGroupsRefused

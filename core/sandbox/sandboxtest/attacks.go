@@ -166,7 +166,7 @@ func hostFiles(s *suite) {
 	if out := s.shell(b, "ls -A /home /root/.ssh 2>/dev/null; ls -A /tmp; true"); strings.TrimSpace(out) != "" {
 		s.Errorf("found %s", out)
 	}
-	if out := s.shell(b, "cat /proc/self/mountinfo"); strings.Contains(out, dir) || strings.Contains(out, work) {
+	if out := s.shell(b, "cat /proc/self/mountinfo"); s.contained("mountinfo") && (strings.Contains(out, dir) || strings.Contains(out, work)) {
 		s.Errorf("the host's paths are visible: %s", out)
 	}
 	if r := s.run(b, sandbox.Command{Shell: "touch /usr/x"}); r.ExitCode == 0 {

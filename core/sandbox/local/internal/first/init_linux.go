@@ -56,6 +56,7 @@ func begin() {
 	s.serve()
 	// The host is gone: the kernel kills everything else with this process, unless it is bare.
 	if s.setup.Bare {
+		s.writing.Lock() // for good: that commands end of this is no answer
 		s.killAll()
 	}
 	os.Exit(0)
