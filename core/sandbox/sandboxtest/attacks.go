@@ -152,8 +152,10 @@ func hostFiles(s *suite) {
 			}
 		}
 	}
-	if r := s.run(b, sandbox.Command{Shell: "touch /usr/x " + dir + "/x " + dir + "/secret 2>/dev/null || echo > " + dir + "/secret"}); r.ExitCode == 0 {
-		s.Error("the host's files can be written")
+	for _, line := range []string{"touch /usr/x", "touch " + dir + "/x", "echo > " + dir + "/secret", "rm " + dir + "/secret"} {
+		if r := s.run(b, sandbox.Command{Shell: line}); r.ExitCode == 0 {
+			s.Errorf("%q works on the host's files", line)
+		}
 	}
 	if !s.contained("names") {
 		return
