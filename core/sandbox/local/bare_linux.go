@@ -15,6 +15,7 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
+	"github.com/valence-rl/valence/core/sandbox/seccomp"
 )
 
 // strip goes on without namespaces, which were refused with cause, and finds out
@@ -41,7 +42,7 @@ func (d *Driver) strip(cause error) error {
 	}
 	d.spaces = &workspaces{dir: dir, owner: owner, most: d.spaces.most, known: map[string]*workspace{}, unused: list.New()}
 	var err error
-	if d.filter, err = seccompFilter(true); err != nil {
+	if d.filter, err = seccomp.Filter(true); err != nil {
 		return diag.Wrap(diag.KindSandbox, "start local sandboxes", "seccomp filter", err)
 	}
 	i := &d.isolation

@@ -16,6 +16,7 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -35,11 +36,9 @@ type box struct {
 	process *child
 	diary   int64 // length of the driver's diary when the sandbox began
 
-	writing sync.Mutex // of conn
+	tools *toolserver.Client
 
 	mu     sync.Mutex
-	next   uint32
-	waits  map[uint32]chan first.Frame
 	life   *time.Timer
 	reason string        // why it was killed; "" while nobody did
 	dead   chan struct{} // closed when the first process is gone, and all with it
@@ -77,7 +76,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		if b.home, err = d.settle(b.space, b.dir); err != nil {
 			return err
 		}
-		b.env = merge(b.env, b.home.env())
+		b.env = sandbox.MergeEnv(b.env, b.home.env())
 	}
 	s, trees, err := d.setupOf(b)
 	if err != nil {
@@ -135,8 +134,6 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	late := time.AfterFunc(b.limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.limits.Create)) })
 	defer late.Stop()
 	// From here on listen cleans up when the process ends, whoever ends it.
-	answer := make(chan first.Frame, 1)
-	b.waits[0] = answer
 	go b.listen()
 
 	if b.group != nil && b.group.fd != nil {
@@ -148,16 +145,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
 		}
 	}
-	var e first.Encoder
-	s.Encode(&e)
-	if err = b.send(first.Frame{Kind: first.KindSetup, Body: e.B}); err == nil {
-		select {
-		case f := <-answer:
-			err = take(f, nil)
-		case <-b.dead:
-			err = b.late(answer, nil)
-		}
-	}
+	err = b.tools.Call(context.Background(), toolserver.KindSetup, s.Encode, nil)
 	if err != nil {
 		b.kill(err.Error())
 		<-b.dead
@@ -175,35 +163,6 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	return nil
 }
 
-func (b *box) send(f first.Frame) error {
-	b.writing.Lock()
-	defer b.writing.Unlock()
-	return first.WriteFrame(b.conn, f)
-}
-
-// take reads an answer: the failure, or else what body takes.
-func take(f first.Frame, body func(*first.Decoder)) error {
-	d := &first.Decoder{B: f.Body}
-	if err := d.Failure(); err != nil {
-		return err
-	}
-	if body != nil {
-		body(d)
-	}
-	return d.Err()
-}
-
-// late is what to make of the sandbox's end while an answer is awaited, which may
-// have come just before.
-func (b *box) late(c <-chan first.Frame, body func(*first.Decoder)) error {
-	select {
-	case f := <-c:
-		return take(f, body)
-	default:
-		return b.death()
-	}
-}
-
 // death is the error of every call once the sandbox is gone.
 func (b *box) death() error {
 	b.mu.Lock()
@@ -214,19 +173,7 @@ func (b *box) death() error {
 // listen hands answers to those who wait, until the first process is gone. Then it
 // frees everything that the sandbox held.
 func (b *box) listen() {
-	for {
-		f, err := first.ReadFrame(b.conn)
-		if err != nil {
-			break
-		}
-		b.mu.Lock()
-		c := b.waits[f.ID]
-		delete(b.waits, f.ID)
-		b.mu.Unlock()
-		if c != nil {
-			c <- f
-		}
-	}
+	b.tools.Run(b.conn)
 	b.end()
 	end := b.process.wait()
 	b.mu.Lock()
@@ -243,6 +190,7 @@ func (b *box) listen() {
 	b.mu.Unlock()
 	b.driver.log.Debug("sandbox ended", "sandbox", b.name, "reason", reason)
 	b.release()
+	b.tools.Close(b.death())
 	close(b.dead)
 }
 
@@ -305,45 +253,10 @@ func (b *box) end() {
 
 // request sends a request and waits for its answer, for most at most: a sandbox
 // that takes longer counts as dead.
-func (b *box) request(ctx context.Context, k first.Kind, most time.Duration, ask func(*first.Encoder), answer func(*first.Decoder)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case <-b.dead:
-		return b.death()
-	default:
-	}
-	var e first.Encoder
-	ask(&e)
-	b.mu.Lock()
-	b.next++
-	id := b.next
-	c := make(chan first.Frame, 1)
-	b.waits[id] = c
-	b.mu.Unlock()
+func (b *box) request(ctx context.Context, k toolserver.Kind, most time.Duration, ask func(*toolserver.Encoder), answer func(*toolserver.Decoder)) error {
 	timer := time.AfterFunc(most, func() { b.kill(fmt.Sprintf("it did not answer within %s", most)) })
 	defer timer.Stop()
-	if err := b.send(first.Frame{ID: id, Kind: k, Body: e.B}); err != nil {
-		// Only a dead sandbox refuses; listen is about to find out why.
-		b.kill("it took no request: " + err.Error())
-		<-b.dead
-		return b.death()
-	}
-	select {
-	case f := <-c:
-		return take(f, answer)
-	case <-b.dead:
-		return b.late(c, answer)
-	case <-ctx.Done():
-		b.mu.Lock()
-		delete(b.waits, id)
-		b.mu.Unlock()
-		var e first.Encoder
-		e.Uint(uint64(id))
-		b.send(first.Frame{Kind: first.KindCancel, Body: e.B})
-		return ctx.Err()
-	}
+	return b.tools.Call(ctx, k, ask, answer)
 }
 
 // Exec runs a command; see sandbox.Sandbox.
@@ -352,16 +265,16 @@ func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, erro
 	if c.Shell == "" && len(c.Args) == 0 {
 		return sandbox.Result{}, diag.Errorf(diag.KindUnknown, op, b.name, "there is none")
 	}
-	if err := checkEnv(c.Env); err != nil {
+	if err := sandbox.CheckEnv(c.Env); err != nil {
 		return sandbox.Result{}, diag.Errorf(diag.KindUnknown, op, b.name, "%w", err)
 	}
-	r := first.Exec{Shell: c.Shell, Args: c.Args, Dir: b.path(c.Dir), Env: merge(b.env, c.Env), Stdin: c.Stdin,
+	r := toolserver.Exec{Shell: c.Shell, Args: c.Args, Dir: b.path(c.Dir), Env: sandbox.MergeEnv(b.env, c.Env), Stdin: c.Stdin,
 		Timeout: c.Timeout, Output: uint64(b.limits.Output)}
 	if r.Timeout <= 0 {
 		r.Timeout = b.limits.Command
 	}
-	var result first.Result
-	err := b.request(ctx, first.KindExec, r.Timeout+slack, r.Encode, result.Decode)
+	var result toolserver.Result
+	err := b.request(ctx, toolserver.KindExec, r.Timeout+slack, r.Encode, result.Decode)
 	return sandbox.Result(result), b.outcome(op, err)
 }
 
@@ -381,7 +294,7 @@ func (b *box) path(p string) string {
 // as it is, everything else is the sandbox's failure.
 func (b *box) outcome(op string, err error) error {
 	var file *fs.PathError
-	if errors.Is(err, first.ErrTooLarge) {
+	if errors.Is(err, toolserver.ErrTooLarge) {
 		return fmt.Errorf("%s: %s: %w", op, b.name, sandbox.ErrTooLarge)
 	}
 	switch {
@@ -403,9 +316,9 @@ func (b *box) Read(ctx context.Context, name string, limit int64) ([]byte, error
 		limit = defaultLimit
 	}
 	var data []byte
-	err := b.request(ctx, first.KindRead, patience,
-		func(e *first.Encoder) { e.String(b.path(name)); e.Uint(uint64(limit)) },
-		func(d *first.Decoder) { data = d.Bytes() })
+	err := b.request(ctx, toolserver.KindRead, patience,
+		func(e *toolserver.Encoder) { e.String(b.path(name)); e.Uint(uint64(limit)) },
+		func(d *toolserver.Decoder) { data = d.Bytes() })
 	return data, b.outcome("read file", err)
 }
 
@@ -416,7 +329,7 @@ func (b *box) Write(ctx context.Context, changes ...sdk.Change) error {
 		c.Path = b.path(c.Path)
 		out[i] = c
 	}
-	err := b.request(ctx, first.KindWrite, patience, func(e *first.Encoder) { e.Changes(out) }, nil)
+	err := b.request(ctx, toolserver.KindWrite, patience, func(e *toolserver.Encoder) { e.Changes(out) }, nil)
 	return b.outcome("write files", err)
 }
 
@@ -426,8 +339,8 @@ func (b *box) Diff(ctx context.Context, limit int64) ([]sdk.Change, error) {
 		limit = defaultLimit
 	}
 	var changes []sdk.Change
-	err := b.request(ctx, first.KindDiff, patience, func(e *first.Encoder) { e.Uint(uint64(limit)) },
-		func(d *first.Decoder) { changes = d.Changes() })
+	err := b.request(ctx, toolserver.KindDiff, patience, func(e *toolserver.Encoder) { e.Uint(uint64(limit)) },
+		func(d *toolserver.Decoder) { changes = d.Changes() })
 	return changes, b.outcome("collect changes", err)
 }
 

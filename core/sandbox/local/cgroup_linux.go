@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
 // controllers are what sandboxes are limited by, in both versions of cgroups.
@@ -25,7 +25,7 @@ const groupFolder = "valence"
 
 // serverTasks is what a sandbox's first process itself takes of a limit on
 // processes that counts all of its threads.
-const serverTasks = first.Threads + 6
+const serverTasks = toolserver.Threads + 6
 
 // groupFiles is the edge to the kernel's file system of control groups, in which a
 // folder that is made has its files at once and is removed with them.

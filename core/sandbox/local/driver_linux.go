@@ -20,6 +20,8 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
+	"github.com/valence-rl/valence/core/sandbox/seccomp"
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
 // Where the ids of a sandbox's users begin on a host that has the right to choose,
@@ -112,7 +114,7 @@ func (d *Driver) open(dir string, cache int64) error {
 	if d.diary, err = os.OpenFile(filepath.Join(d.state.dir, "first.log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return err
 	}
-	if d.filter, err = seccompFilter(false); err != nil {
+	if d.filter, err = seccomp.Filter(false); err != nil {
 		return fmt.Errorf("seccomp filter: %w", err)
 	}
 	program, image, err := executable()
@@ -284,7 +286,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	}
 	dir, err := d.workDir(w.Dir)
 	if err == nil {
-		err = checkEnv(w.Env, spec.Env)
+		err = sandbox.CheckEnv(w.Env, spec.Env)
 	}
 	if err != nil {
 		return nil, diag.Wrap(diag.KindData, op, spec.Name, err)
@@ -301,8 +303,8 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	d.alive.Add(1)
 	d.mu.Unlock()
 
-	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: merge(d.tools.env, w.Env, spec.Env),
-		waits: map[uint32]chan first.Frame{}, dead: make(chan struct{})}
+	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: sandbox.MergeEnv(d.tools.env, w.Env, spec.Env),
+		tools: toolserver.NewClient(false), dead: make(chan struct{})}
 	if err := b.start(ctx, w); err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
@@ -326,35 +328,6 @@ func (d *Driver) workDir(dir string) (string, error) {
 		}
 	}
 	return dir, nil
-}
-
-func checkEnv(lists ...[]string) error {
-	for _, l := range lists {
-		for _, v := range l {
-			if strings.IndexByte(v, '=') < 1 || strings.ContainsRune(v, 0) {
-				return fmt.Errorf("%q is not KEY=VALUE", v)
-			}
-		}
-	}
-	return nil
-}
-
-// merge gives the variables of all lists; of one name the last value counts.
-func merge(lists ...[]string) []string {
-	var out []string
-	at := map[string]int{}
-	for _, l := range lists {
-		for _, v := range l {
-			name, _, _ := strings.Cut(v, "=")
-			if i, ok := at[name]; ok {
-				out[i] = v
-				continue
-			}
-			at[name] = len(out)
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // Close ends every sandbox, waits until nothing of them is left and removes the

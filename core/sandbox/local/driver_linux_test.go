@@ -173,7 +173,7 @@ func TestDataLimit(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	got := merge([]string{"A=1", "B=2"}, nil, []string{"B=3", "C=4"}, []string{"A=5"})
+	got := sandbox.MergeEnv([]string{"A=1", "B=2"}, nil, []string{"B=3", "C=4"}, []string{"A=5"})
 	if d := cmp.Diff([]string{"A=5", "B=3", "C=4"}, got); d != "" {
 		t.Error(d)
 	}

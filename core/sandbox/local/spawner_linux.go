@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
 // spawners start the first processes; see first.Spawn. There are several on large
@@ -130,7 +131,7 @@ func (s *spawner) start(r first.Spawn, files []*os.File) (*child, error) {
 	for i, f := range files {
 		fds[i] = int(f.Fd())
 	}
-	var e first.Encoder
+	var e toolserver.Encoder
 	r.Encode(&e)
 	err := first.Send(s.fd, e.B, fds...)
 	runtime.KeepAlive(files)
@@ -167,7 +168,7 @@ func (s *spawner) listen() {
 			break
 		}
 		var a spawned
-		d := &first.Decoder{B: b}
+		d := &toolserver.Decoder{B: b}
 		a.Decode(d)
 		if a.pidfd = -1; len(files) > 0 {
 			a.pidfd = files[0]

@@ -77,12 +77,9 @@ func (s *server) guard(ready chan<- error) {
 	}
 }
 
-// onFiles calls f where paths that commands control may be followed.
+// onFiles calls f where paths that commands control may be followed, as the rest of
+// this process sees the host.
 func (s *server) onFiles(f func()) {
-	if !s.setup.Bare {
-		f() // this process sees nothing but the sandbox
-		return
-	}
 	done := make(chan struct{})
 	s.guarded <- func() {
 		defer close(done)
@@ -109,7 +106,7 @@ func restrict(rules int) error {
 
 // aloof takes from the calling thread, and what it starts, every file but the
 // sandbox's, every signal to others, every abstract socket and TCP port. That it
-// holds is tried: killAll relies on it.
+// holds is tried: the tool server relies on it.
 func (s *server) aloof() error {
 	scope, err := ruleset(&unix.LandlockRulesetAttr{
 		Handled_access_net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,

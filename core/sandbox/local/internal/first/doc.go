@@ -1,5 +1,4 @@
-// Package first is the first process of a local sandbox, and the protocol that the
-// host speaks with it.
+// Package first is the first process of a local sandbox, and what starts it.
 //
 // It imports as little as it can, and nothing that is not initialised in
 // microseconds: see init.
@@ -13,9 +12,3 @@ const (
 	BareName    = "valence-sandbox-bare"
 	SpawnerName = "valence-spawner"
 )
-
-// Threads is the number of threads that the first process needs at most. They are
-// started before the first command, because none can be started once commands
-// have used up the process limit, and a Go program dies where it cannot. The
-// host adds them to the limit.
-const Threads = 8

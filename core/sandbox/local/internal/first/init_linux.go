@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
 // Descriptors that come with the process: the control socket, and for the first
@@ -39,25 +41,24 @@ func begin() {
 		os.Exit(1)
 	}
 	s := &server{conn: os.NewFile(controlFD, "control"), rights: make(chan struct{}), ready: make(chan error), spawn: make(chan func())}
-	f, err := ReadFrame(s.conn)
+	f, err := toolserver.ReadFrame(s.conn)
 	if err != nil {
 		os.Exit(1)
 	}
-	d := &Decoder{B: f.Body}
+	d := &toolserver.Decoder{B: f.Body}
 	s.setup.Decode(d)
 	if err = d.Err(); err == nil {
 		go s.spawner()
 		err = s.prepare()
 	}
-	s.answer(f.ID, err, nil)
+	toolserver.WriteAnswer(s.conn, f.ID, err)
 	if err != nil {
 		os.Exit(1)
 	}
-	s.serve()
+	s.tools.Serve(s.conn)
 	// The host is gone: the kernel kills everything else with this process, unless it is bare.
 	if s.setup.Bare {
-		s.writing.Lock() // for good: that commands end of this is no answer
-		s.killAll()
+		s.tools.End()
 	}
 	os.Exit(0)
 }

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
 // A spawner is a small process that starts the first processes of sandboxes for
@@ -33,7 +35,7 @@ type Spawn struct {
 }
 
 // Encode appends s to e.
-func (s *Spawn) Encode(e *Encoder) {
+func (s *Spawn) Encode(e *toolserver.Encoder) {
 	e.Uint(uint64(s.ID))
 	e.Bool(s.Range)
 	e.Uint(s.User)
@@ -45,7 +47,7 @@ func (s *Spawn) Encode(e *Encoder) {
 }
 
 // Decode takes s off d.
-func (s *Spawn) Decode(d *Decoder) {
+func (s *Spawn) Decode(d *toolserver.Decoder) {
 	s.ID = uint32(d.Uint())
 	s.Range = d.Bool()
 	s.User = d.Uint()
@@ -67,7 +69,7 @@ type Spawned struct {
 }
 
 // Encode appends s to e.
-func (s *Spawned) Encode(e *Encoder) {
+func (s *Spawned) Encode(e *toolserver.Encoder) {
 	e.Uint(uint64(s.ID))
 	e.Bool(s.Ended)
 	e.Uint(s.Status)
@@ -77,7 +79,7 @@ func (s *Spawned) Encode(e *Encoder) {
 }
 
 // Decode takes s off d.
-func (s *Spawned) Decode(d *Decoder) {
+func (s *Spawned) Decode(d *toolserver.Decoder) {
 	s.ID = uint32(d.Uint())
 	s.Ended = d.Bool()
 	s.Status = d.Uint()
@@ -178,7 +180,7 @@ func spawn() {
 func (s *spawner) start(b []byte, files []int) {
 	defer closeAll(files)
 	var r Spawn
-	d := &Decoder{B: b}
+	d := &toolserver.Decoder{B: b}
 	r.Decode(d)
 	answer := Spawned{ID: r.ID}
 	var fd []int
@@ -195,7 +197,7 @@ func (s *spawner) start(b []byte, files []int) {
 		// The answer goes first, the end may be known already.
 		defer s.enter(pid, r.ID)
 	}
-	var e Encoder
+	var e toolserver.Encoder
 	answer.Encode(&e)
 	Send(controlFD, e.B, fd...)
 }
@@ -261,7 +263,7 @@ func (s *spawner) enter(pid int, id uint32) {
 }
 
 func (s *spawner) ended(id uint32, status syscall.WaitStatus) {
-	var e Encoder
+	var e toolserver.Encoder
 	(&Spawned{ID: id, Ended: true, Status: uint64(status)}).Encode(&e)
 	Send(controlFD, e.B)
 }

@@ -1,4 +1,4 @@
-package first
+package toolserver
 
 import (
 	"encoding/binary"
@@ -9,27 +9,19 @@ import (
 	"github.com/valence-rl/valence/sdk/wire"
 )
 
-// The tool protocol. Both ends are one build of one binary, so it has no
-// versions; it is binary so that output of any bytes passes and the server in the
-// sandbox stays small. A frame is
-//
-//	length uint32 | id uint32 | kind uint8 | body
-//
-// in big-endian order, length counting what follows it. A body is a fixed
-// sequence of unsigned varints, and of strings and lists with their length in
-// front. The host sends requests, the server one answer to each, in any order.
-
 // Kind says what a frame asks for or that it answers.
 type Kind uint8
 
-// The kinds. Every request but KindCancel has one answer, with its id.
+// The kinds. Exec, Read, Write, Diff and Setup have one answer each, with their id.
 const (
-	KindSetup  Kind = iota + 1 // setup → answer: the first frame, sent once
-	KindExec                   // Exec → execAnswer
-	KindRead                   // readRequest → bytes
+	KindSetup  Kind = iota + 1 // whatever the server's Setup takes and gives
+	KindExec                   // Exec → Result
+	KindRead                   // path, limit → bytes
 	KindWrite                  // changes → nothing
 	KindDiff                   // limit → changes
-	KindCancel                 // id of an exec, whose answer is no longer awaited
+	KindCancel                 // id of a command, whose answer is no longer awaited
+	KindResume                 // on a stream that replaces another one: the ids that are still awaited
+	KindSeen                   // the answer to this id has come and need not be kept
 	KindAnswer                 // from the server: failure, then what was asked for
 )
 
@@ -76,6 +68,13 @@ func ReadFrame(r io.Reader) (Frame, error) {
 		return Frame{}, io.ErrUnexpectedEOF
 	}
 	return f, nil
+}
+
+// WriteAnswer answers request id with err, which may be nil, and nothing else.
+func WriteAnswer(w io.Writer, id uint32, err error) error {
+	var e Encoder
+	e.failure(err)
+	return WriteFrame(w, Frame{ID: id, Kind: KindAnswer, Body: e.B})
 }
 
 // Encoder appends fields to the body B.
@@ -149,8 +148,8 @@ func (d *Decoder) Bytes() []byte {
 // String takes a text.
 func (d *Decoder) String() string { return string(d.Bytes()) }
 
-// count is a list's length: every element takes a byte at least.
-func (d *Decoder) count() int {
+// Count takes a list's length: every element takes a byte at least.
+func (d *Decoder) Count() int {
 	n := d.Uint()
 	if n > uint64(len(d.B)) {
 		d.B, d.bad = nil, true
@@ -161,7 +160,7 @@ func (d *Decoder) count() int {
 
 // Strings takes a list of texts.
 func (d *Decoder) Strings() []string {
-	n := d.count()
+	n := d.Count()
 	if n == 0 {
 		return nil
 	}
@@ -194,7 +193,7 @@ func (e *Encoder) Changes(v []wire.Change) {
 
 // Changes takes changes.
 func (d *Decoder) Changes() []wire.Change {
-	n := d.count()
+	n := d.Count()
 	if n == 0 {
 		return nil
 	}

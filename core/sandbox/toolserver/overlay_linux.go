@@ -1,4 +1,4 @@
-package first
+package toolserver
 
 import (
 	"bytes"
@@ -40,8 +40,25 @@ func (w *walk) add(c wire.Change) error {
 	return nil
 }
 
-// diff walks the roots of both directories, which are O_PATH descriptors. With whole
-// set upper is a copy of lower that was changed, not an overlay's.
+// Overlay gives what an overlay's upper directory changes in its lower one, sorted
+// by path. Both are O_PATH descriptors. Contents beyond limit bytes are ErrTooLarge.
+func Overlay(upper, lower int, limit int64) ([]wire.Change, error) {
+	return diff(upper, lower, limit, false)
+}
+
+// Copy is Overlay for a copy of lower that was changed.
+func Copy(changed, lower int, limit int64) ([]wire.Change, error) {
+	return diff(changed, lower, limit, true)
+}
+
+func diff(upper, lower int, limit int64, whole bool) ([]wire.Change, error) {
+	w := walk{left: limit}
+	if err := w.diff(upper, lower, whole); err != nil {
+		return nil, err
+	}
+	return w.sorted(), nil
+}
+
 func (w *walk) diff(upper, lower int, whole bool) error {
 	up, err := openDir(upper, ".")
 	if err != nil {
@@ -82,7 +99,7 @@ func (w *walk) dir(up, low *os.File, rel string, opaque bool) error {
 		if seen[name] {
 			return nil
 		}
-		return w.gone(low, name, path.Join(rel, name))
+		return w.vanished(low, name, path.Join(rel, name))
 	})
 }
 
@@ -103,7 +120,7 @@ func (w *walk) entry(up, low *os.File, name, rel string, opaque bool) error {
 	}
 	// Where a directory was, all of its files are gone.
 	if before == unix.S_IFDIR {
-		if err := w.gone(low, name, rel); err != nil {
+		if err := w.vanished(low, name, rel); err != nil {
 			return err
 		}
 	}
@@ -177,14 +194,14 @@ func (w *walk) file(up, low *os.File, name, rel string, st, was *unix.Stat_t) er
 	return w.add(wire.Change{Path: rel, Data: data, Exec: exec})
 }
 
-// gone adds the removal of everything at and under a name of the lower directory.
-func (w *walk) gone(low *os.File, name, rel string) error {
+// vanished adds the removal of everything at and under a name of the lower directory.
+func (w *walk) vanished(low *os.File, name, rel string) error {
 	sub, err := openDir(int(low.Fd()), name)
 	if err != nil {
 		return w.add(wire.Change{Path: rel, Deleted: true})
 	}
 	defer sub.Close()
-	return each(sub, func(name string) error { return w.gone(sub, name, path.Join(rel, name)) })
+	return each(sub, func(name string) error { return w.vanished(sub, name, path.Join(rel, name)) })
 }
 
 func each(dir *os.File, f func(name string) error) error {

@@ -1,4 +1,6 @@
-package local
+// Package seccomp is the filter that decides about every system call of a
+// sandboxed command.
+package seccomp
 
 import (
 	"encoding/binary"
@@ -42,9 +44,9 @@ func refusedCalls(bare bool) []string {
 	return slices.Concat(denied, bareDenied)
 }
 
-// seccompProgram is what decides about every system call of a command; bare is
+// program is what decides about every system call of a command; bare is
 // for one without namespaces.
-func seccompProgram(bare bool) ([]bpf.Instruction, error) {
+func program(bare bool) ([]bpf.Instruction, error) {
 	native, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
@@ -94,13 +96,14 @@ func seccompProgram(bare bool) ([]bpf.Instruction, error) {
 	}, body...), nil
 }
 
-// seccompFilter assembles the program for the kernel.
-func seccompFilter(bare bool) ([]byte, error) {
-	program, err := seccompProgram(bare)
+// Filter assembles the program for the kernel, which is Linux on the processor that
+// this program was built for; bare is for commands without namespaces.
+func Filter(bare bool) ([]byte, error) {
+	instructions, err := program(bare)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := bpf.Assemble(program)
+	raw, err := bpf.Assemble(instructions)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,10 @@
-package first
+package toolserver
 
 import (
 	"bytes"
 	"errors"
 	"io"
 	"io/fs"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,10 +63,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		roundTrip(t, &Exec{Shell: rapid.String().Draw(t, "shell"), Args: texts(), Dir: rapid.String().Draw(t, "dir"), Env: texts(),
 			Stdin: append([]byte{}, rapid.SliceOf(rapid.Byte()).Draw(t, "stdin")...), Output: genNum.Draw(t, "output")}, &Exec{})
-		roundTrip(t, &Setup{Base: "b", Disk: genNum.Draw(t, "disk"), Binds: []Bind{{Path: "/a", Target: "/b", File: true}, {Path: "/c", Tree: true}},
-			Links: texts(), Files: texts(), Filter: []byte{1, 2}, Proc: rapid.Bool().Draw(t, "proc"), MaxProcs: 3}, &Setup{})
-		roundTrip(t, &Spawn{ID: rapid.Uint32().Draw(t, "id"), Range: true, User: genNum.Draw(t, "user"), Values: texts()}, &Spawn{})
-		roundTrip(t, &Spawned{ID: 3, Status: genNum.Draw(t, "status"), Text: rapid.String().Draw(t, "text")}, &Spawned{})
+		roundTrip(t, &Result{Output: []byte("x"), ExitCode: rapid.IntRange(0, 255).Draw(t, "code"), TimedOut: rapid.Bool().Draw(t, "timed out"),
+			Bytes: rapid.Int64Min(0).Draw(t, "bytes"), Took: 3}, &Result{})
 	})
 }
 
@@ -117,7 +114,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(e.B)
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []message{&Exec{}, &Setup{}, &Spawn{}, &Spawned{}} {
+		for _, m := range []message{&Exec{}, &Result{}} {
 			m.Decode(&Decoder{B: b})
 		}
 		d := &Decoder{B: b}
@@ -132,23 +129,4 @@ func FuzzDecode(f *testing.F) {
 		new(Decoder).Failure()
 		(&Decoder{B: b}).Failure()
 	})
-}
-
-// Whatever this package imports is initialised in every sandbox, and packages are
-// initialised in the order of their names as far as their imports allow: see init.
-func TestImports(t *testing.T) {
-	const module = "github.com/valence-rl/valence/"
-	out, err := exec.Command("go", "list", "-deps", module+"core/sandbox/local/internal/first").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range strings.Fields(string(out)) {
-		switch {
-		case p == module+"core/sandbox/local/internal/first", p == module+"sdk/wire", p == "golang.org/x/sys/unix":
-		case strings.Contains(strings.SplitN(p, "/", 2)[0], "."):
-			t.Errorf("imports %s", p)
-		case strings.HasPrefix(p, "net"), p == "runtime/debug", p == "text/template", p == "regexp", p == "log", p == "encoding/json":
-			t.Errorf("imports %s, which is initialised late or slowly", p)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package first
+package toolserver
 
 import (
 	"errors"
@@ -85,8 +85,8 @@ func readAll(fd int, size, limit int64) ([]byte, error) {
 	}
 }
 
-// writeChanges makes the removals first, so that a directory can become a file.
-func writeChanges(changes []wire.Change) error {
+// WriteChanges makes the removals first, so that a directory can become a file.
+func WriteChanges(changes []wire.Change) error {
 	for _, c := range changes {
 		if c.Deleted {
 			if err := remove(c.Path); err != nil {

@@ -1,4 +1,4 @@
-package local
+package seccomp
 
 import (
 	"encoding/binary"
@@ -33,11 +33,11 @@ func (c call) packet() []byte {
 }
 
 func TestFilter(t *testing.T) {
-	program, err := seccompProgram(false)
+	instructions, err := program(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	vm, err := bpf.NewVM(program)
+	vm, err := bpf.NewVM(instructions)
 	if err != nil {
 		t.Fatal(err)
 	}

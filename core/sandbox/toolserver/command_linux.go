@@ -1,4 +1,4 @@
-package first
+package toolserver
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ const (
 
 // run runs one command. A command that cannot be started is a result like any
 // other: what commands before it did may be why.
-func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
+func (s *Server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	began := time.Now()
 	refused := func(code int, err error) (Result, error) {
 		text := []byte("sandbox: " + err.Error() + "\n")
@@ -50,10 +50,10 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	if err != nil {
 		return refused(exitNotFound, err)
 	}
-	if limits := s.setup.commandLimits(); limits != "" {
+	if s.Limits != "" {
 		// The limits cannot be this process's, which may hold more, and set from here
 		// after the fork they would come too late for what the command has forked.
-		args = append([]string{"/bin/sh", "-c", limits + `exec "$0" "$@"`, program}, args[1:]...)
+		args = append([]string{"/bin/sh", "-c", s.Limits + `exec "$0" "$@"`, program}, args[1:]...)
 		program = args[0]
 	}
 	out, stdout, err := pipe(0)
@@ -80,7 +80,7 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	if s.setup.Bare {
+	if s.Bare {
 		attr.Sys.Pdeathsig = syscall.SIGKILL // of the thread that forks, which ends with the process
 	}
 	ended, err := s.reaper.started(func() (int, error) {
@@ -141,32 +141,17 @@ func (s *server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 	return result, nil
 }
 
-// commandLimits is what a shell has to say before it runs a command.
-func (s *Setup) commandLimits() string {
-	var out string
-	if s.MaxData > 0 {
-		out += fmt.Sprintf("ulimit -d %d; ", s.MaxData>>10)
-	}
-	if s.Bare || s.Scratch != "" {
-		out += fmt.Sprintf("ulimit -f %d; ", s.Disk/512)
-	}
-	return out
-}
-
 // fork starts a program from the thread that has given up its rights. Its standing
 // with the kernel's memory killer is that of this process at the moment of the
 // fork, so it is put on and off around it.
-func (s *server) fork(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
-	done := make(chan struct{})
-	s.spawn <- func() {
-		defer close(done)
+func (s *Server) fork(program string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
+	s.Spawn(func() {
 		// When memory runs out, commands go first: before this process, and before
 		// anything of the host's.
-		s.oom.WriteAt([]byte("1000"), 0)
-		defer s.oom.WriteAt(s.score, 0)
+		s.OOM.WriteAt([]byte("1000"), 0)
+		defer s.OOM.WriteAt(s.score, 0)
 		pid, err = syscall.ForkExec(program, args, attr)
-	}
-	<-done
+	})
 	return pid, err
 }
 
