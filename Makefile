@@ -8,7 +8,7 @@ export GO
 # Where git cannot read the checkout the binary goes without its revision.
 STAMP     := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 
-.PHONY: build quickstart test race fuzz check lint bench clean
+.PHONY: build quickstart test test-kube race fuzz check lint bench clean
 
 build: ## compile the command and the skill plugins
 	$(GO) build -trimpath -buildvcs=$(STAMP) -o $(BIN) ./cmd/valence
@@ -22,6 +22,9 @@ quickstart: build ## train all five skills jointly and print what improved
 test: build check ## everything CI checks
 	$(GO) test -timeout 30m ./...
 	./scripts/race
+
+test-kube: ## the kube driver on a real control plane and node, made and taken down here
+	./test/kube/run
 
 race: ## the race detector, as far as there is a C compiler
 	./scripts/race

@@ -21,6 +21,7 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 	"github.com/valence-rl/valence/core/sandbox/seccomp"
+	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
@@ -303,8 +304,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	d.alive.Add(1)
 	d.mu.Unlock()
 
-	b := &box{driver: d, name: spec.Name, limits: limits, dir: dir, env: sandbox.MergeEnv(d.tools.env, w.Env, spec.Env),
-		tools: toolserver.NewClient(false), dead: make(chan struct{})}
+	b := &box{driver: d, dead: make(chan struct{}), Box: toolbox.Box{Name: spec.Name, Dir: dir,
+		Env: sandbox.MergeEnv(d.tools.env, w.Env, spec.Env), Limits: limits, Client: toolserver.NewClient(false)}}
+	b.Kill = b.kill
 	if err := b.start(ctx, w); err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
@@ -391,16 +393,16 @@ func (d *Driver) lastWords(since int64) string {
 // setupOf is what the first process is told, and the trees that it is handed.
 func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 	// A file costs at least a page of memory beside the limit on bytes.
-	inodes := max(1024, uint64(b.limits.Disk)/4096)
+	inodes := max(1024, uint64(b.Limits.Disk)/4096)
 	s := first.Setup{
 		// The place is any that exists and that everybody may enter; the trees
 		// below it have been opened when it is covered.
-		Base: "/usr", Disk: uint64(b.limits.Disk), Inodes: inodes,
+		Base: "/usr", Disk: uint64(b.Limits.Disk), Inodes: inodes,
 		Binds: slices.Clone(d.tools.binds), Links: d.tools.links, Files: d.tools.files,
-		Dir: b.dir, Filter: d.filter, Proc: d.procfs,
+		Dir: b.Dir, Filter: d.filter, Proc: d.procfs,
 	}
 	if d.groups == nil {
-		s.MaxData, s.MaxProcs = uint64(b.limits.Memory), uint64(b.limits.Pids+serverTasks)
+		s.MaxData, s.MaxProcs = uint64(b.Limits.Memory), uint64(b.Limits.Pids+serverTasks)
 	}
 	if d.bare {
 		b.strip(&s)

@@ -176,3 +176,13 @@ func (c *Client) Close(err error) {
 		c.conn.Close()
 	}
 }
+
+// Cut ends the stream at present, if there is one, as a network may: what is awaited
+// stays so, and Run returns.
+func (c *Client) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+	}
+}

@@ -1,0 +1,136 @@
+package kube
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/sandbox"
+)
+
+func create(t *testing.T, d *Driver) *box {
+	t.Helper()
+	b, err := d.Create(t.Context(), sandbox.Spec{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.(*box)
+}
+
+// TestStreamCut: a command goes on while its stream is replaced, and is run once.
+func TestStreamCut(t *testing.T) {
+	d := open(t, cluster(t))
+	b := create(t, d)
+	done := make(chan sandbox.Result, 1)
+	go func() {
+		r, err := b.Exec(t.Context(), sandbox.Command{Shell: "echo ran >> runs; mkfifo go; touch started; cat go; cat runs"})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	for {
+		if _, err := b.Read(t.Context(), "started", 0); err == nil {
+			break
+		}
+	}
+	for range 3 {
+		b.Client.Cut()
+		if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "echo back"}); err != nil || string(r.Output) != "back\n" {
+			t.Fatalf("after a cut: %q, %v", r.Output, err)
+		}
+	}
+	if _, err := b.Exec(t.Context(), sandbox.Command{Shell: "echo open > go"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; string(r.Output) != "open\nran\n" {
+		t.Errorf("got %q", r.Output)
+	}
+}
+
+// TestPodDeleted: whoever deletes a pod makes its sandbox fail, and nothing hang.
+func TestPodDeleted(t *testing.T) {
+	d := open(t, cluster(t))
+	b := create(t, d)
+	none := int64(0)
+	go func() {
+		for {
+			if _, err := b.Read(t.Context(), "started", 0); err == nil || t.Context().Err() != nil {
+				break
+			}
+		}
+		d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(context.Background(), b.object.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
+	}()
+	_, err := b.Exec(t.Context(), sandbox.Command{Shell: "touch started; sleep 1000", Timeout: time.Hour})
+	if diag.KindOf(err) != diag.KindSandbox || !strings.Contains(err.Error(), "deleted") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestImageMissing: it is an error long before the deadline, and names the image.
+func TestImageMissing(t *testing.T) {
+	o := cluster(t)
+	o.Image = "localhost/none:1"
+	_, err := New(t.Context(), o)
+	if diag.KindOf(err) != diag.KindSandbox || !strings.Contains(err.Error(), "localhost/none:1") {
+		t.Errorf("a missing image: %v", err)
+	}
+}
+
+// TestReach: where pods reach something the driver refuses.
+func TestReach(t *testing.T) {
+	o := cluster(t)
+	d := open(t, o)
+	b := create(t, d)
+	if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "(while :; do nc -l -p 7777; done) >/dev/null 2>&1 </dev/null & echo on"}); err != nil || string(r.Output) != "on\n" {
+		t.Fatalf("%q, %v", r.Output, err)
+	}
+	object, _, _ := d.pods.look(b.object.UID)
+	o.Reach = []string{"tcp/" + object.Status.PodIP + ":7777"}
+	_, err := New(t.Context(), o)
+	if diag.KindOf(err) != diag.KindSandbox || !strings.Contains(err.Error(), object.Status.PodIP) {
+		t.Errorf("a network that is open: %v", err)
+	}
+}
+
+// TestWarm: sandboxes come from the pool, and the pool is filled again.
+func TestWarm(t *testing.T) {
+	o := cluster(t)
+	o.Warm = 3
+	d := open(t, o)
+	for range 6 {
+		b := create(t, d)
+		if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "ls -A; echo x > left"}); err != nil || len(r.Output) > 0 {
+			t.Fatalf("a used sandbox: %q, %v", r.Output, err)
+		}
+		b.Close()
+	}
+}
+
+// TestSweep: what a dead host left is deleted by the next one, and nothing else.
+func TestSweep(t *testing.T) {
+	o := cluster(t)
+	o.Lease = 2 * time.Second
+	dead := open(t, o)
+	b := create(t, dead)
+	dead.stop() // as if the host were dead: nothing is renewed any more
+	living := open(t, o)
+	mine := create(t, living)
+	pods := living.clients.writes.CoreV1().Pods(living.clients.namespace)
+	for {
+		_, err := pods.Get(t.Context(), b.object.Name, metav1.GetOptions{})
+		if err != nil {
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if r, err := mine.Exec(t.Context(), sandbox.Command{Shell: "echo alive"}); err != nil || string(r.Output) != "alive\n" {
+		t.Errorf("the living host's sandbox: %q, %v", r.Output, err)
+	}
+}

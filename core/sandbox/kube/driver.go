@@ -1,0 +1,294 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/patch"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/toolbox"
+	"github.com/valence-rl/valence/core/sandbox/toolserver"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Driver makes sandboxes as pods. It implements sandbox.Driver.
+type Driver struct {
+	options  Options
+	defaults sandbox.Limits
+	log      *slog.Logger
+	clients  *clients
+	session  *session
+	pods     *pods
+	creates  chan struct{} // a token for each pod being created
+	deletes  chan struct{}
+	stop     context.CancelFunc // of everything in the background
+	life     context.Context
+
+	mu     sync.Mutex
+	closed bool
+	boxes  map[*box]bool
+	pools  map[kind]*pool
+	nodes  map[string]*verdict
+	alive  sync.WaitGroup // sandboxes and pods that are not deleted yet
+}
+
+var _ sandbox.Driver = (*Driver)(nil)
+
+// Init turns this program into what its first argument says if that is "toolserver",
+// and then does not return. Main functions call it first: pods run them.
+func Init(args []string, exit func(code int)) {
+	if len(args) > 1 && args[1] == "toolserver" {
+		exit(inside.Main(args[2:]))
+	}
+}
+
+// New opens a session in the cluster and makes one sandbox, which shows that pods
+// run and reach nothing. An error that somebody can mend is a diag.Diagnostic of
+// KindSandbox. New blocks for seconds, and for as long as images are pulled.
+func New(ctx context.Context, o Options) (*Driver, error) {
+	const op = "start sandboxes in the cluster"
+	if o.ToolsPath == "" {
+		o.ToolsPath = "/usr/local/bin/valence"
+	}
+	if o.Creates <= 0 {
+		o.Creates = 8
+	}
+	if o.Lease <= 0 {
+		o.Lease = time.Minute
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Image == "" || o.Tools == "" {
+		return nil, diag.Errorf(diag.KindConfig, op, "", "an image for workspaces and one with the tools are needed")
+	}
+	if o.Defaults.Create <= 0 {
+		o.Defaults.Create = 5 * time.Minute // images may have to be pulled
+	}
+	c, err := connect(o)
+	if err != nil {
+		return nil, &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S010", Summary: "there is no cluster to connect to",
+			Hint: "name a kubeconfig, or run within the cluster", Detail: []string{err.Error()}}
+	}
+	first, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	s, err := openSession(first, c, o.Lease, o.Log)
+	if err != nil {
+		out := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S011", Summary: "no session can be opened in namespace " + c.namespace, Detail: []string{err.Error()}}
+		if apierrors.IsForbidden(err) {
+			out.Hint = "give the account the role of deploy/rbac.yaml"
+		}
+		if apierrors.IsNotFound(err) {
+			out.Hint = "make the namespace: kubectl apply -f deploy/namespace.yaml"
+		}
+		return nil, out
+	}
+	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s,
+		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
+		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
+	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if d.pods, err = watchPods(d.life, c, s.name); err == nil {
+		go s.keep(d.life)
+		err = d.probe(ctx)
+	}
+	if err != nil {
+		d.Close()
+		return nil, diag.Wrap(diag.KindSandbox, op, c.namespace, err)
+	}
+	return d, nil
+}
+
+// probe makes the first sandbox.
+func (d *Driver) probe(ctx context.Context) error {
+	b, err := d.Create(ctx, sandbox.Spec{Name: "probe"})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	r, err := b.Exec(ctx, sandbox.Command{Shell: "echo ready"})
+	if err == nil && (r.ExitCode != 0 || string(r.Output) != "ready\n") {
+		err = fmt.Errorf("a first command ended with code %d: %q", r.ExitCode, r.Output)
+	}
+	return err
+}
+
+// Isolation is what pods get here.
+func (d *Driver) Isolation() sandbox.Isolation {
+	i := sandbox.Isolation{Driver: "kube", Level: "pod", Limits: []string{"memory", "cpu", "output"}, Missing: []string{
+		"pids: only the nodes' podPidsLimit bounds processes",
+		"disk: a pod that writes more than its limit is evicted some seconds later, its writes do not fail",
+	}}
+	if d.options.RuntimeClass != "" {
+		i.Level += "/" + d.options.RuntimeClass
+	}
+	return i
+}
+
+// Create makes a sandbox; see sandbox.Driver.
+func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	const op = "create sandbox"
+	w := &spec.Workspace
+	dir, err := workDir(w.Dir)
+	if err == nil {
+		err = sandbox.CheckEnv(w.Env, spec.Env)
+	}
+	var files []sdk.Change
+	if err == nil {
+		files, err = lay(w)
+	}
+	if err != nil {
+		return nil, diag.Wrap(diag.KindData, op, spec.Name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, err)
+	}
+	limits := spec.Limits.Or(d.defaults)
+	image := w.Image
+	if image == "" {
+		image = d.options.Image
+	}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "the driver is closed")
+	}
+	d.alive.Add(1)
+	d.mu.Unlock()
+	defer d.alive.Done()
+
+	late := fmt.Errorf("it was not ready within %s", limits.Create)
+	within, cancel := context.WithTimeoutCause(ctx, limits.Create, late)
+	defer cancel()
+	stop := context.AfterFunc(d.life, cancel)
+	defer stop()
+	b := &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
+	b.Kill = b.kill
+	if err := b.start(within, image, files, sandbox.MergeEnv(w.Env, spec.Env)); err != nil {
+		if e := ctx.Err(); e != nil {
+			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
+		}
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "%s", sentence(err))
+	}
+	return b, nil
+}
+
+// sentence is an error as text: the deadline of a Create is not the caller's, whom
+// an error that is context.DeadlineExceeded would mislead.
+func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// lay gives the workspace's files as changes. Of version control there is nothing.
+func lay(w *sdk.Workspace) ([]sdk.Change, error) {
+	files := slices.DeleteFunc(slices.Clone(w.Files), func(f sdk.File) bool { return slices.Contains(strings.Split(f.Path, "/"), ".git") })
+	files, err := patch.Tree(files, w.Patches...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]sdk.Change, len(files))
+	for i, f := range files {
+		out[i] = sdk.Change{Path: f.Path, Data: f.Data, Exec: f.Exec}
+	}
+	return out, nil
+}
+
+func workDir(dir string) (string, error) {
+	if dir == "" {
+		return defaultDir, nil
+	}
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
+		return "", fmt.Errorf("the workspace's directory %q is not a clean absolute path below /", dir)
+	}
+	return dir, nil
+}
+
+// create makes a pod. An attempt whose answer was lost is found by its name.
+func (d *Driver) create(ctx context.Context, object *corev1.Pod) (*corev1.Pod, error) {
+	select {
+	case d.creates <- struct{}{}:
+		defer func() { <-d.creates }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: too many others are being created", context.Cause(ctx))
+	}
+	pods := d.clients.writes.CoreV1().Pods(d.clients.namespace)
+	var made *corev1.Pod
+	err := retry(ctx, func() error {
+		var err error
+		made, err = pods.Create(ctx, object, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			made, err = pods.Get(ctx, object.Name, metav1.GetOptions{})
+		}
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota") {
+			// Others may give something back.
+			return apierrors.NewTooManyRequests(err.Error(), 1)
+		}
+		return err
+	})
+	if err != nil {
+		// It may exist all the same.
+		d.remove(object)
+	}
+	return made, err
+}
+
+// remove deletes a pod, in the background. Close waits for it.
+func (d *Driver) remove(object *corev1.Pod) {
+	d.alive.Go(func() {
+		d.deletes <- struct{}{}
+		defer func() { <-d.deletes }()
+		defer d.pods.forget(object.UID)
+		none, ctx := int64(0), context.WithoutCancel(d.life)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		err := retry(ctx, func() error {
+			err := d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(ctx, object.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			d.log.Warn("a pod could not be deleted; it goes with its session", "pod", object.Name, "cause", err)
+		}
+	})
+}
+
+// Close ends every sandbox, waits until their pods are deleted, and deletes the
+// session. It is idempotent.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	again := d.closed
+	d.closed = true
+	boxes := make([]*box, 0, len(d.boxes))
+	for b := range d.boxes {
+		boxes = append(boxes, b)
+	}
+	pools := d.pools
+	d.pools = map[kind]*pool{}
+	d.mu.Unlock()
+	if again {
+		d.alive.Wait()
+		return nil
+	}
+	d.stop()
+	for _, b := range boxes {
+		b.Close()
+	}
+	for _, p := range pools {
+		p.close()
+	}
+	d.alive.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return diag.Wrap(diag.KindSandbox, "close the cluster's session", d.session.name, d.session.close(ctx))
+}

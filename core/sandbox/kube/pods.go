@@ -1,0 +1,194 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// pods knows the state of every pod of the session by one watch, whatever their
+// number, and tells those who wait for one of them.
+type pods struct {
+	mu    sync.Mutex
+	known map[types.UID]*pod
+}
+
+// pod is what is known of one.
+type pod struct {
+	object  *corev1.Pod   // nil: the watch has not shown it yet
+	gone    bool          // it was deleted
+	changed chan struct{} // closed and replaced when any of this changes
+}
+
+// watchPods begins the watch, which ends with ctx, and returns once it is in step.
+func watchPods(ctx context.Context, c *clients, session string) (*pods, error) {
+	p := &pods{known: map[types.UID]*pod{}}
+	lw := cache.NewFilteredListWatchFromClient(c.watches.CoreV1().RESTClient(), "pods", c.namespace,
+		func(o *metav1.ListOptions) { o.LabelSelector = labelSession + "=" + session })
+	informer := cache.NewSharedInformer(lw, &corev1.Pod{}, 0)
+	err := informer.SetTransform(func(o any) (any, error) {
+		if p, ok := o.(*corev1.Pod); ok {
+			p.ManagedFields = nil
+		}
+		return o, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	set := func(o any, gone bool) {
+		if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = d.Obj
+		}
+		if object, ok := o.(*corev1.Pod); ok {
+			p.set(object, gone)
+		}
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { set(o, false) },
+		UpdateFunc: func(_, o any) { set(o, false) },
+		DeleteFunc: func(o any) { set(o, true) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	go informer.Run(ctx.Done())
+	late, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if !cache.WaitForCacheSync(late.Done(), informer.HasSynced) {
+		return nil, fmt.Errorf("watch the session's pods: no answer within a minute")
+	}
+	return p, nil
+}
+
+func (p *pods) entry(id types.UID) *pod {
+	e := p.known[id]
+	if e == nil {
+		e = &pod{changed: make(chan struct{})}
+		p.known[id] = e
+	}
+	return e
+}
+
+func (p *pods) set(object *corev1.Pod, gone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entry(object.UID)
+	e.object, e.gone = object, gone
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// look gives what is known of a pod, and a channel that is closed when that changes.
+func (p *pods) look(id types.UID) (object *corev1.Pod, gone bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entry(id)
+	return e.object, e.gone, e.changed
+}
+
+// forget is for pods that nobody will ask about again.
+func (p *pods) forget(id types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, id)
+}
+
+// running waits until the pod's container runs. It fails as soon as it never will.
+func (p *pods) running(ctx context.Context, id types.UID) (*corev1.Pod, error) {
+	for {
+		object, gone, changed := p.look(id)
+		if err := ended(object, gone); err != nil {
+			return nil, err
+		}
+		if object != nil {
+			if object.Status.Phase == corev1.PodRunning {
+				return object, nil
+			}
+			if err := stuck(object); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %s", context.Cause(ctx), progress(object))
+		}
+	}
+}
+
+// ended is why a pod is over, or nil.
+func ended(object *corev1.Pod, gone bool) error {
+	switch {
+	case object != nil && (object.Status.Phase == corev1.PodFailed || object.Status.Phase == corev1.PodSucceeded):
+		return fmt.Errorf("its pod ended: %s", reason(object))
+	case gone:
+		return fmt.Errorf("its pod was deleted")
+	case object != nil && object.DeletionTimestamp != nil:
+		return fmt.Errorf("its pod is being deleted")
+	}
+	return nil
+}
+
+// reason puts what the pod's status says of its end into a line.
+func reason(object *corev1.Pod) string {
+	text := string(object.Status.Phase)
+	if object.Status.Reason != "" {
+		text = object.Status.Reason
+	}
+	if object.Status.Message != "" {
+		text += ": " + object.Status.Message
+	}
+	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
+		for _, c := range list {
+			if t := c.State.Terminated; t != nil && (t.ExitCode != 0 || t.Reason == "OOMKilled") {
+				text += fmt.Sprintf("; container %s: %s, exit code %d %s", c.Name, t.Reason, t.ExitCode, t.Message)
+			}
+		}
+	}
+	return text
+}
+
+// hopeless are the reasons why a container waits that no waiting mends. A pull that
+// failed once is tried again by the kubelet; ImagePullBackOff comes after that.
+var hopeless = map[string]bool{
+	"ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
+	"CreateContainerError": true, "RunContainerError": true, "CrashLoopBackOff": true,
+}
+
+// stuck is why a pod will never run, or nil.
+func stuck(object *corev1.Pod) error {
+	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
+		for _, c := range list {
+			if w := c.State.Waiting; w != nil && hopeless[w.Reason] {
+				return fmt.Errorf("image %s: %s: %s", c.Image, w.Reason, w.Message)
+			}
+		}
+	}
+	return nil
+}
+
+// progress says how far a pod has come.
+func progress(object *corev1.Pod) string {
+	if object == nil {
+		return "the cluster has not shown its pod yet"
+	}
+	for _, c := range object.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "its pod waits for a node: " + c.Message
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
+		for _, c := range list {
+			if w := c.State.Waiting; w != nil && w.Reason != "PodInitializing" {
+				return fmt.Sprintf("container %s waits: %s %s", c.Name, w.Reason, w.Message)
+			}
+		}
+	}
+	return "its pod is " + string(object.Status.Phase) + " on node " + object.Spec.NodeName
+}
