@@ -102,8 +102,28 @@ func TestWarm(t *testing.T) {
 	o := cluster(t)
 	o.Warm = 3
 	d := open(t, o)
-	for range 6 {
+	first := create(t, d)
+	p := d.pools[kind{image: o.Image, limits: first.Limits}]
+	ready := func() (names []string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, object := range p.ready {
+			names = append(names, object.Name)
+		}
+		return names
+	}
+	for range 4 {
+		var names []string
+		for len(names) == 0 {
+			if _, err := first.Exec(t.Context(), sandbox.Command{Shell: "true"}); err != nil {
+				t.Fatal(err)
+			}
+			names = ready()
+		}
 		b := create(t, d)
+		if b.object.Name != names[0] || b.object.Labels[labelPool] != "claimed" {
+			t.Errorf("got pod %s, labelled %v, while %v were ready", b.object.Name, b.object.Labels, names)
+		}
 		if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "ls -A; echo x > left"}); err != nil || len(r.Output) > 0 {
 			t.Fatalf("a used sandbox: %q, %v", r.Output, err)
 		}

@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if d.pods, err = watchPods(d.life, c, s.name); err == nil {
+	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err == nil {
 		go s.keep(d.life)
 		err = d.probe(ctx)
 	}

@@ -25,6 +25,9 @@ const spare = time.Hour
 // serverMemory is what the tool server needs beside the limit on memory.
 const serverMemory = 32 << 20
 
+// cpuShare is how many sandboxes' CPU limits one CPU of a node is promised to.
+const cpuShare = 10
+
 // object is the pod of a sandbox.
 func (d *Driver) object(k kind) *corev1.Pod {
 	o := d.options
@@ -34,6 +37,10 @@ func (d *Driver) object(k kind) *corev1.Pod {
 		corev1.ResourceCPU:              *resource.NewMilliQuantity(int64(k.limits.CPUs*1000), resource.DecimalSI),
 		corev1.ResourceEphemeralStorage: quantity(k.limits.Disk),
 	}
+	// Commands are idle most of the time, so a CPU can be promised to several; memory cannot.
+	requests := limits.DeepCopy()
+	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(k.limits.CPUs*1000/cpuShare), resource.DecimalSI)
+	resources := corev1.ResourceRequirements{Limits: limits, Requests: requests}
 	secured := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(bool),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -64,12 +71,12 @@ func (d *Driver) object(k kind) *corev1.Pod {
 			InitContainers: []corev1.Container{{
 				Name: "tools", Image: o.Tools, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(false), SecurityContext: secured,
 				Command:   []string{o.ToolsPath, "toolserver", inside.Copy},
-				Resources: corev1.ResourceRequirements{Limits: limits},
+				Resources: resources,
 			}},
 			Containers: []corev1.Container{{
 				Name: container, Image: k.image, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(true), SecurityContext: secured,
 				Command:   []string{inside.Program, "toolserver", inside.Serve},
-				Resources: corev1.ResourceRequirements{Limits: limits},
+				Resources: resources,
 			}},
 		},
 	}

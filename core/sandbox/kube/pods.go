@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type pod struct {
 }
 
 // watchPods begins the watch, which ends with ctx, and returns once it is in step.
-func watchPods(ctx context.Context, c *clients, session string) (*pods, error) {
+func watchPods(ctx context.Context, c *clients, session string, log *slog.Logger) (*pods, error) {
 	p := &pods{known: map[types.UID]*pod{}}
 	lw := cache.NewFilteredListWatchFromClient(c.watches.CoreV1().RESTClient(), "pods", c.namespace,
 		func(o *metav1.ListOptions) { o.LabelSelector = labelSession + "=" + session })
@@ -37,6 +38,12 @@ func watchPods(ctx context.Context, c *clients, session string) (*pods, error) {
 			p.ManagedFields = nil
 		}
 		return o, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
+		log.Warn("the watch of the session's pods broke off; it is begun again", "cause", err)
 	})
 	if err != nil {
 		return nil, err
