@@ -129,6 +129,9 @@ func (d *Driver) Isolation() sandbox.Isolation {
 	i := sandbox.Isolation{Driver: "kube", Level: "pod", Limits: []string{"memory", "cpu", "output"}, Missing: []string{
 		"pids: only the nodes' podPidsLimit bounds processes",
 		"disk: a pod that writes more than its limit is evicted some seconds later, its writes do not fail",
+		"kernel: the node's /sys and the command line of its kernel can be read",
+		"interfaces: a pod has one beside its loopback, which must lead nowhere",
+		"tool chain: the image's files can be changed, for this sandbox only",
 	}}
 	if d.options.RuntimeClass != "" {
 		i.Level += "/" + d.options.RuntimeClass

@@ -42,7 +42,7 @@ func (p *peer) answer(id uint32, text string) {
 	e.failure(nil)
 	e.String(text)
 	if err := WriteFrame(p.conn, Frame{ID: id, Kind: KindAnswer, Body: e.B}); err != nil {
-		p.Fatal(err)
+		p.Error(err)
 	}
 }
 
