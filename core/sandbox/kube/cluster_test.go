@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -128,6 +129,27 @@ func TestWarm(t *testing.T) {
 			t.Fatalf("a used sandbox: %q, %v", r.Output, err)
 		}
 		b.Close()
+	}
+}
+
+// TestGreedy: in the class Guaranteed a command that takes too much memory, by
+// however many processes, ends itself and not its sandbox.
+func TestGreedy(t *testing.T) {
+	o := cluster(t)
+	o.CPUShare = 1
+	o.Defaults = sandbox.Limits{CPUs: 0.9, Memory: 64 << 20}
+	d := open(t, o)
+	b := create(t, d)
+	object, _, _ := d.pods.look(b.object.UID)
+	if object.Status.QOSClass != corev1.PodQOSGuaranteed {
+		t.Errorf("class %s", object.Status.QOSClass)
+	}
+	_, err := b.Exec(t.Context(), sandbox.Command{Shell: "for i in $(seq 50); do (head -c 4000000 /dev/zero | tail -c 4000000 | sleep 2) & done; wait", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "echo alive"}); err != nil || string(r.Output) != "alive\n" {
+		t.Errorf("%q, %v", r.Output, err)
 	}
 }
 

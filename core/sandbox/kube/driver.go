@@ -65,6 +65,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	if o.Creates <= 0 {
 		o.Creates = 8
 	}
+	if o.CPUShare < 1 {
+		o.CPUShare = 10
+	}
 	if o.Lease <= 0 {
 		o.Lease = time.Minute
 	}
@@ -133,6 +136,9 @@ func (d *Driver) Isolation() sandbox.Isolation {
 		"interfaces: a pod has one beside its loopback, which must lead nowhere",
 		"tool chain: the image's files can be changed, for this sandbox only",
 	}}
+	if d.options.CPUShare > 1 {
+		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; a CPUShare of 1 prevents it")
+	}
 	if d.options.RuntimeClass != "" {
 		i.Level += "/" + d.options.RuntimeClass
 	}

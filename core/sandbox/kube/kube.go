@@ -46,6 +46,10 @@ type Options struct {
 	// Defaults stand in for limits that a Spec leaves zero; where they are zero
 	// too, sandbox.DefaultLimits do.
 	Defaults sandbox.Limits
+	// CPUShare is how many sandboxes' CPU limits one CPU of a node is promised to;
+	// memory is promised once. 1 also puts pods into the class Guaranteed, in which
+	// the kernel kills commands before the tool server when memory runs out. Default 10.
+	CPUShare float64
 	// Creates bounds pods being created at once: 8 for each core of the API server. Default 8.
 	Creates int
 	// Warm is how many pods are kept ready for each image and limits that were

@@ -25,9 +25,6 @@ const spare = time.Hour
 // serverMemory is what the tool server needs beside the limit on memory.
 const serverMemory = 32 << 20
 
-// cpuShare is how many sandboxes' CPU limits one CPU of a node is promised to.
-const cpuShare = 10
-
 // object is the pod of a sandbox.
 func (d *Driver) object(k kind) *corev1.Pod {
 	o := d.options
@@ -39,7 +36,7 @@ func (d *Driver) object(k kind) *corev1.Pod {
 	}
 	// Commands are idle most of the time, so a CPU can be promised to several; memory cannot.
 	requests := limits.DeepCopy()
-	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(k.limits.CPUs*1000/cpuShare), resource.DecimalSI)
+	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(k.limits.CPUs*1000/o.CPUShare), resource.DecimalSI)
 	resources := corev1.ResourceRequirements{Limits: limits, Requests: requests}
 	secured := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(bool),
