@@ -62,7 +62,7 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		if b.home, err = d.settle(b.space, b.Dir); err != nil {
 			return err
 		}
-		b.Env = sandbox.MergeEnv(b.Env, b.home.env())
+		b.Env, b.Place = sandbox.MergeEnv(b.Env, b.home.env()), b.home.path
 	}
 	s, trees, err := d.setupOf(b)
 	if err != nil {

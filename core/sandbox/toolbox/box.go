@@ -23,6 +23,9 @@ type Box struct {
 	Env    []string // of every command
 	Limits sandbox.Limits
 	Client *toolserver.Client
+	// Place gives where a clean absolute path of the contract lies for the tool
+	// server. Default: there.
+	Place func(path string) string
 	// Kill ends a sandbox that does not answer, and makes Client fail.
 	Kill func(reason string)
 }
@@ -61,12 +64,16 @@ func (b *Box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, erro
 	return sandbox.Result(result), b.outcome(op, err)
 }
 
-// path makes a path of the contract absolute.
+// path makes a path of the contract one of the tool server.
 func (b *Box) path(p string) string {
-	if path.IsAbs(p) {
-		return path.Clean(p)
+	if !path.IsAbs(p) {
+		p = path.Join(b.Dir, p)
 	}
-	return path.Join(b.Dir, p)
+	p = path.Clean(p)
+	if b.Place != nil {
+		return b.Place(p)
+	}
+	return p
 }
 
 // outcome classifies an error: what concerns a file or the caller's context stays
