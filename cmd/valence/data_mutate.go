@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/valence-rl/valence/core/data/mutate"
+	"github.com/valence-rl/valence/core/data/runner"
+	"github.com/valence-rl/valence/core/data/source"
+	"github.com/valence-rl/valence/core/data/trial"
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local"
+	"github.com/valence-rl/valence/core/scoring"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// made is the result of data mutate.
+type made struct {
+	File    string          `json:"file"`
+	Records int             `json:"records"`
+	Sources []*mutate.Yield `json:"sources"`
+	Skills  mutate.Skills   `json:"skills"`
+	Seconds float64         `json:"seconds"`
+}
+
+func (m made) table(w io.Writer, p palette) {
+	fmt.Fprintf(w, "%s  %d records\n", p.in(p.bold, m.File), m.Records)
+	fmt.Fprintf(w, "%-28s %-9s %6s %9s %6s %6s %8s %7s %7s %7s\n", "SOURCE", "RUNNER", "TESTS", "FUNCTIONS", "TRIED", "CAUGHT", "SURVIVED", "UNSOUND", "ENDLESS", "RECORDS")
+	for _, y := range m.Sources {
+		fmt.Fprintf(w, "%-28s %-9s %6d %9d %6d %6d %8d %7d %7d %7d\n", y.Source, y.Runner, y.Tests, y.Functions, y.Tried, y.Caught, y.Survived, y.Unsound, y.Endless, y.Records)
+	}
+	for _, skill := range slices.Sorted(maps.Keys(m.Skills)) {
+		why := m.Skills[skill]
+		fmt.Fprintf(w, "%-14s %5d served\n", skill, why[mutate.Served])
+		for _, reason := range slices.Sorted(maps.Keys(why)) {
+			if reason != mutate.Served {
+				fmt.Fprintf(w, "%-14s %5d not: %s\n", "", why[reason], reason)
+			}
+		}
+	}
+}
+
+func newDataMutateCommand(a *app) *cobra.Command {
+	var o mutate.Options
+	var out, name, table, deps, journal string
+	var jobs int
+	var memory, limit = int64(1 << 30), time.Minute
+	cmd := &cobra.Command{
+		Use:   "mutate SOURCE…",
+		Short: "Make records by breaking functions of trees whose tests pass",
+		Long: `Make records by breaking functions of trees whose tests pass. A source is a folder, a
+Python source archive (.tar.gz, .zip), or a Go module's zip. Everything is run in
+sandboxes without network: what the tests need has to be in the source, in the tool
+chain that sandboxes show, or in the folder that --deps names.
+
+The same sources, options and seed give the same records. Work that was stopped goes on
+where it was when it is started again with the same --out.`,
+		Example: `  valence data mutate idna-3.10.tar.gz --out idna.jsonl
+  valence data mutate ./mylib --deps site --per-function 2 --out mylib.jsonl`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "records.jsonl", "where the records go, a `file`")
+	f.StringVar(&name, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")
+	f.StringVar(&table, "runners", "", "add the runners of a TOML `file` to the table")
+	f.StringVar(&deps, "deps", "", "a `folder` with what Python tests import, as pip install --target makes it")
+	f.StringVar(&journal, "journal", "", "where the outcomes of test runs are kept, a `file` (default: beside --out)")
+	f.Uint64Var(&o.Seed, "seed", 1, "decides what is broken and how")
+	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records of each source (default: all)")
+	f.IntVar(&o.PerFunction, "per-function", 1, "at most this `number` of records of one function")
+	f.IntVar(&o.Tries, "tries", 24, "mistakes tried in one function")
+	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
+	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
+	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
+	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		started := time.Now()
+		runners := runner.Builtin()
+		if table != "" {
+			var err error
+			if runners, err = runner.Read(table); err != nil {
+				return err
+			}
+		}
+		if deps != "" {
+			t, err := source.Open(deps)
+			if err != nil {
+				return err
+			}
+			o.Deps = t.Files
+		}
+		if journal == "" {
+			journal = out + ".journal"
+		}
+		j, err := trial.OpenJournal(journal)
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		w, err := newRecordFile(out)
+		if err != nil {
+			return err
+		}
+		defer w.discard()
+		m := made{File: out, Skills: mutate.Skills{}}
+		o.Ahead = jobs
+		for _, arg := range args {
+			tree, err := source.Open(arg)
+			if err != nil {
+				return err
+			}
+			r, err := runners.Find(name, tree.Files)
+			if err != nil {
+				return err
+			}
+			lab := trial.NewLab(boxes, r, j, jobs)
+			lab.Limit = limit
+			spot := a.spot(tree.Name + ": ")
+			o.Heard = func(p mutate.Progress) {
+				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))
+			}
+			y, err := mutate.Run(cmd.Context(), tree, lab, o, w.write)
+			spot.clear()
+			if err != nil {
+				return err
+			}
+			m.Sources = append(m.Sources, y)
+			m.Records += y.Records
+			m.Skills.Add(y.Skills)
+			a.out.event("source", y)
+		}
+		if err := w.finish(); err != nil {
+			return err
+		}
+		m.Seconds = time.Since(started).Seconds()
+		return a.out.result(m)
+	}
+	return cmd
+}
+
+// recordFile writes records to a file that appears when all are there.
+type recordFile struct {
+	name string
+	file *os.File
+	buf  *bufio.Writer
+}
+
+func newRecordFile(name string) (*recordFile, error) {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, diag.Wrap(diag.KindData, "write records", name, err)
+	}
+	return &recordFile{name, f, bufio.NewWriter(f)}, nil
+}
+
+func (r *recordFile) write(_ context.Context, rec sdk.Record) error {
+	b, err := json.Marshal(rec)
+	if err == nil {
+		_, err = r.buf.Write(append(b, '\n'))
+	}
+	return diag.Wrap(diag.KindData, "write records", r.name, err)
+}
+
+func (r *recordFile) finish() error {
+	err := r.buf.Flush()
+	if err == nil {
+		err = r.file.Close()
+	}
+	if err == nil {
+		err = os.Rename(r.file.Name(), r.name)
+	}
+	return diag.Wrap(diag.KindData, "write records", r.name, err)
+}
+
+func (r *recordFile) discard() {
+	r.file.Close()
+	os.Remove(r.file.Name())
+}
