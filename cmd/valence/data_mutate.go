@@ -110,6 +110,21 @@ where it was when it is started again with the same --out.`,
 			return err
 		}
 		defer j.Close()
+		for _, arg := range args { // a source that cannot be used is told before the others have taken hours
+			tree, err := source.Open(arg)
+			if err != nil {
+				return err
+			}
+			r, err := runners.Find(name, tree.Files)
+			if err != nil {
+				return err
+			}
+			if r.Language == "go" {
+				if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
+					return err
+				}
+			}
+		}
 		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
 		if err != nil {
 			return err
@@ -131,6 +146,11 @@ where it was when it is started again with the same --out.`,
 			r, err := runners.Find(name, tree.Files)
 			if err != nil {
 				return err
+			}
+			if r.Language == "go" {
+				if tree, err = source.Vendor(cmd.Context(), tree, nil); err != nil {
+					return err
+				}
 			}
 			lab := trial.NewLab(boxes, r, j, jobs)
 			lab.Limit = limit

@@ -34,6 +34,8 @@ func scriptFor(language string) (script, bool) {
 	switch strings.ToLower(language) {
 	case "python":
 		return script{"reproduce.py", "python3 reproduce.py"}, true
+	case "go":
+		return script{"reproduce.go", "go run reproduce.go"}, true
 	}
 	return script{}, false
 }

@@ -2,6 +2,8 @@ package grade
 
 import (
 	"strings"
+
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 // Status is how one test ended.
@@ -35,6 +37,20 @@ func ParseLog(format, log string) (Results, bool) {
 		return parseUnittest(log), true
 	case "pytest":
 		return parsePytest(log), true
+	}
+	if parsed, err := testlog.Parse(format, log); err == nil {
+		r := Results{}
+		for id, status := range parsed.All() {
+			switch {
+			case status.Passes():
+				r[id] = Passed
+			case status.Fails():
+				r[id] = Failed
+			default:
+				r[id] = Skipped
+			}
+		}
+		return r, true
 	}
 	return nil, false
 }

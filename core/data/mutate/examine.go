@@ -90,7 +90,7 @@ func (m *maker) examine(ctx context.Context, f *Function) (*findings, error) {
 	}
 	// The bug of a record is one that few of the tests notice.
 	order := slices.Clone(mutants)
-	slices.SortStableFunc(order, func(a, b mutant) int { return band(a) - band(b) })
+	slices.SortStableFunc(order, func(a, b mutant) int { return 2*band(a) + coarse(a) - 2*band(b) - coarse(b) })
 	for _, bug := range order {
 		if len(out.records) == m.PerFunction {
 			break
@@ -123,6 +123,14 @@ func band(m mutant) int {
 		return 2
 	}
 	return 3
+}
+
+// coarse says whether a mutant is of the kind that nobody makes by mistake.
+func coarse(m mutant) int {
+	if m.Operator == "return" || m.Operator == "statement" {
+		return 1
+	}
+	return 0
 }
 
 // pickOthers gives the mutants that differ from bug, in an order that the seed decides.

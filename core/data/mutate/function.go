@@ -53,13 +53,17 @@ func find(ctx context.Context, lab *trial.Lab, files []sdk.File) ([]Function, er
 			sources = append(sources, f)
 		}
 	}
-	switch {
-	case lab.Runner.Functions == "go":
-		return goFunctions(sources), nil
-	case lab.Runner.Functions == "python":
-		return pythonFunctions(ctx, lab, sources)
+	var out []Function
+	var err error
+	switch lab.Runner.Functions {
+	case "go":
+		out = goFunctions(sources)
+	case "python":
+		out, err = pythonFunctions(ctx, lab, sources)
+	default:
+		out = lexicalFunctions(lab.Runner.Function(), sources)
 	}
-	return lexicalFunctions(lab.Runner.Function(), sources), nil
+	return sound(out), err
 }
 
 // aside says whether a path is of what surrounds a package and is not tested with it.
@@ -114,6 +118,26 @@ func pythonFunctions(ctx context.Context, lab *trial.Lab, files []sdk.File) ([]F
 		}
 	}
 	return out, nil
+}
+
+// sound drops edits that take away more than a line or two, and functions that are
+// data: nothing but constants to change in many places.
+func sound(functions []Function) []Function {
+	const long, many = 160, 20
+	var out []Function
+	for _, f := range functions {
+		f.Edits = slices.DeleteFunc(f.Edits, func(e Edit) bool { return e.End-e.Start > long })
+		logic := 0
+		for _, e := range f.Edits {
+			if e.Operator != "constant" && e.Operator != "off by one" && e.Operator != "return" && e.Operator != "negation" {
+				logic++
+			}
+		}
+		if len(f.Edits) > 0 && (len(f.Edits) < many || logic*10 >= len(f.Edits)) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // readEdit reads [start, end, new, operator] within a file of n bytes.

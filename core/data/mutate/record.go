@@ -1,7 +1,9 @@
 package mutate
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -84,12 +86,7 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 	for _, id := range r.FailToPass {
 		own[id] = true
 	}
-	var hidden []string
-	for _, u := range m.groups {
-		if slices.ContainsFunc(u.stable, func(id string) bool { return own[id] }) {
-			hidden = append(hidden, u.Files...)
-		}
-	}
+	hidden := m.filesOf(slices.Sorted(maps.Keys(own)))
 	var restore []sdk.Change
 	tests := map[string]string{}
 	for _, file := range m.whole.Files {
@@ -124,7 +121,11 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 		return nil, "the log of the failing tests says nothing", nil
 	}
 
-	for repeat := range m.Repeats {
+	checks := 1 // the same command ran as often as it takes; an evaluator's own has not
+	if _, own := grade.Interpreter(r); own {
+		checks = m.Repeats
+	}
+	for repeat := range checks {
 		gold, err := m.lab.Verify(ctx, r, []sdk.Change{fixed}, repeat)
 		if err != nil {
 			return nil, "", err
@@ -190,7 +191,7 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 			return []sdk.Change{{Path: f.Path, Data: data, Exec: fixed.Exec}, reference}
 		}
 		good := true
-		for repeat := range m.Repeats {
+		for repeat := range 2 { // as it is, and reworded
 			o, err := m.lab.Succeeds(ctx, w, tree(fixed.Data, repeat), shell, repeat)
 			if err != nil {
 				return err
@@ -212,7 +213,10 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 				continue
 			}
 			caught := true
-			for repeat := range 2 { // as it is, and reworded
+			for repeat := range 2 {
+				if repeat == 1 && bytes.Equal(grade.Reword(f.Path, k.data, f.Name), k.data) {
+					break // of another language than Python
+				}
 				o, err := m.lab.Succeeds(ctx, w, tree(k.data, repeat), shell, repeat)
 				if err != nil {
 					return err
@@ -251,11 +255,14 @@ func (m *maker) filesOf(tests []string) []string {
 				add(u.Files[0])
 				break
 			}
-			for _, file := range u.Files {
-				if defines(m.tree.At(file), id) {
+			at := slices.IndexFunc(u.Files, func(file string) bool { return defines(m.tree.At(file), id) })
+			if at < 0 { // a test that is made in another way
+				for _, file := range u.Files {
 					add(file)
 				}
+				break
 			}
+			add(u.Files[at])
 		}
 	}
 	return out
@@ -273,14 +280,10 @@ func defines(data []byte, id string) bool {
 	return false
 }
 
-// mentionsTest says whether an id of go test, package/TestName/subtest, is of a function.
+// mentionsTest says whether an id of go test, package.TestName/subtest, is of a function.
 func mentionsTest(id, name string) bool {
-	for _, part := range strings.Split(strings.ReplaceAll(id, ".Test", "/Test"), "/") {
-		if part == name {
-			return true
-		}
-	}
-	return false
+	_, rest, ok := strings.Cut(id, "."+name)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // reproduction fills in a script that fails on the bug and succeeds without it.
@@ -307,7 +310,7 @@ func (m *maker) reproduction(ctx context.Context, r *sdk.Record, w *trial.Worksp
 			for _, s := range scripts {
 				script := sdk.Change{Path: name, Data: []byte(s)}
 				shows := true
-				for repeat := range m.Repeats {
+				for repeat := range 2 {
 					before, err := m.lab.Succeeds(ctx, w, []sdk.Change{script}, command, repeat)
 					if err != nil {
 						return err

@@ -117,12 +117,10 @@ var testName = regexp.MustCompile(`^Test[A-Za-z0-9_]*$`)
 // golang is a program that puts the test file where it belongs and runs the test: most
 // tests reach into their package, which a program cannot.
 func golang(file sdk.File, test string) []string {
-	name := test[strings.LastIndexByte(test, '/')+1:]
-	if i := strings.Index(test, "/Test"); i >= 0 {
+	// The id is package.TestName/subtest, and a package's path has dots, too.
+	name := test
+	if i := strings.LastIndex(test, ".Test"); i >= 0 {
 		name, _, _ = strings.Cut(test[i+1:], "/")
-	}
-	if i := strings.Index(name, ".Test"); i >= 0 {
-		name = name[i+1:]
 	}
 	if !testName.MatchString(name) {
 		return nil

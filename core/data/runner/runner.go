@@ -11,6 +11,7 @@ import (
 
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/grade"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 // Runner is one entry of the table. Commands are templates: {files} stands for test
@@ -143,4 +144,4 @@ func quote(s string) string {
 }
 
 // Parse reads a log of the runner.
-func (r *Runner) Parse(log string) grade.Results { return parse(r.Parser, log) }
+func (r *Runner) Parse(log string) (*testlog.Results, error) { return testlog.Parse(r.Parser, log) }

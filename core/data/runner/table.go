@@ -13,6 +13,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 //go:embed table.toml
@@ -78,8 +79,9 @@ func (r *Runner) settle() error {
 		return fmt.Errorf("unit %q is neither %q nor %q", r.Unit, File, Folder)
 	case len(r.Sources) == 0 || len(r.Tests) == 0:
 		return fmt.Errorf("sources and tests name no file")
-	case parse(r.Parser, "") == nil:
-		return fmt.Errorf("parser %q is not known", r.Parser)
+	}
+	if _, err := testlog.Parse(r.Parser, ""); err != nil {
+		return fmt.Errorf("parser: %w", err)
 	}
 	for _, e := range r.Sources {
 		if !strings.HasPrefix(e, ".") {

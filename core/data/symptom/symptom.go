@@ -131,15 +131,14 @@ func readGo(log string, failed []string, tests map[string]string) []Symptom {
 		if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action != "output" || e.Test == "" {
 			continue
 		}
-		for _, sep := range []string{"/", "."} {
-			id := e.Package + sep + e.Test
-			if slices.Contains(failed, id) {
-				if texts[id] == nil {
-					texts[id] = new(strings.Builder)
-				}
-				texts[id].WriteString(e.Output)
-			}
+		id := e.Package + "." + e.Test
+		if !slices.Contains(failed, id) {
+			continue
 		}
+		if texts[id] == nil {
+			texts[id] = new(strings.Builder)
+		}
+		texts[id].WriteString(e.Output)
 	}
 	var out []Symptom
 	for _, id := range failed {

@@ -47,7 +47,7 @@ type Outcome struct {
 }
 
 // logEnd is how much of a log is kept.
-const logEnd = 8 << 10
+const logEnd = 16 << 10
 
 // Test runs the units of tests given, one command each, in one fresh sandbox of w with
 // changes. The nth repeat of a test has another seed for Python's hashes than the
@@ -74,29 +74,54 @@ func (l *Lab) Test(ctx context.Context, w *Workspace, changes []sdk.Change, grou
 		}
 		out := make([]Outcome, len(groups))
 		for i := range answer.Logs {
-			out[i] = l.outcome(&answer.Logs[i], stable)
+			if out[i], err = l.outcome(&answer.Logs[i], stable); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	})
 }
 
-func (l *Lab) outcome(log *sdk.Log, stable map[string]bool) Outcome {
+func (l *Lab) outcome(log *sdk.Log, stable map[string]bool) (Outcome, error) {
 	o := Outcome{TimedOut: log.TimedOut, Exit: log.ExitCode, Millis: log.Millis}
-	for id, status := range l.Runner.Parse(log.Output) {
+	results, err := l.Runner.Parse(log.Output)
+	if err != nil {
+		return o, diag.Wrap(diag.KindConfig, "run tests", l.Runner.Name, err)
+	}
+	for id, status := range results.All() {
 		switch {
 		case stable != nil && !stable[id]:
-		case status == grade.Passed:
+		case status.Passes():
 			o.Passed = append(o.Passed, id)
-		case status == grade.Failed:
+		case status.Fails():
 			o.Failed = append(o.Failed, id)
 		}
 	}
 	slices.Sort(o.Passed)
 	slices.Sort(o.Failed)
 	if len(o.Failed) > 0 || log.ExitCode != 0 {
-		o.Log = tail(log.Output)
+		o.Log = tail(l.telling(log.Output, o.Failed))
 	}
-	return o
+	return o, nil
+}
+
+// telling leaves out what a log says of tests that passed, where that is easily seen.
+func (l *Lab) telling(log string, failed []string) string {
+	if l.Runner.Parser != "gotest_json" || len(failed) == 0 {
+		return log
+	}
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"Action":"output"`) || b.Len() > logEnd-len(line) {
+			continue
+		}
+		if slices.ContainsFunc(failed, func(id string) bool {
+			return strings.Contains(line, `"Test":"`+id[strings.LastIndex(id, ".Test")+1:]+`"`)
+		}) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 func tail(s string) string {

@@ -137,6 +137,7 @@ func (d *Driver) open(dir string, cache int64) error {
 		d.log.Warn("sandboxes will have no python3", "cause", err)
 	}
 	d.tools = findToolchain(interpreter, prefix)
+	d.tools.addGo(dir)
 	host, err := processName(os.Getpid())
 	if err != nil {
 		return err

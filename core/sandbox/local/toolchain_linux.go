@@ -72,6 +72,29 @@ func findToolchain(interpreter, prefix string) toolchain {
 	return t
 }
 
+// addGo shows the host's Go, where there is one, and what [PrepareGo] left in dir.
+func (t *toolchain) addGo(dir string) {
+	g, err := FindGo()
+	if err != nil {
+		return // those who need it are told by the command that is not found
+	}
+	if !within(g.Root, "/usr") {
+		t.binds = append(t.binds, first.Bind{Path: g.Root, Target: g.Root})
+		t.reserved = append(t.reserved, g.Root)
+	}
+	if kit := g.kit(dir); isFolder(kit) {
+		t.binds = append(t.binds, first.Bind{Path: kit, Target: goKitAt})
+		t.reserved = append(t.reserved, goKitAt)
+		t.env[0] += ":" + goKitAt + "/bin"
+	}
+	t.env[0] += ":" + filepath.Join(g.Root, "bin")
+}
+
+func isFolder(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.IsDir()
+}
+
 // within tells whether path is dir or lies under it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
