@@ -358,7 +358,6 @@ func (s Skills) count(r *sdk.Record) {
 	add("repro", r.Reproduce != "", "no script could be derived from a failing test")
 }
 
-
 // Add counts what other counts, too.
 func (s Skills) Add(other Skills) {
 	for skill, why := range other {
