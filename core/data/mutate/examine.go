@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/valence-rl/valence/sdk"
-	"github.com/valence-rl/valence/sdk/grade"
 )
 
 // findings are what became of one function.
@@ -16,20 +15,55 @@ type findings struct {
 	refused                                   string
 }
 
-// mutant is an edit that the tests caught.
-type mutant struct {
+// Mutant is an edit that the tests caught.
+type Mutant struct {
 	Edit
-	data    []byte   // the whole file with it
-	caught  []string // tests that passed before and fail now, of the relevant units
-	log     string
-	nth     int
-	spread  int // stable tests of the relevant units
-	longest time.Duration
+	Path     string
+	Function string
+
+	data   []byte   // the whole file with it
+	caught []string // tests that passed before and fail now, of the relevant units
+	log    string
+	nth    int
+	spread int // stable tests of the relevant units
 }
 
 // examine tries a function's edits and makes records of what the tests catch.
-func (m *maker) examine(ctx context.Context, f *Function) (*findings, error) {
+func (m *Bench) examine(ctx context.Context, f *Function) (*findings, error) {
 	out := new(findings)
+	mutants, err := m.mutants(ctx, f, out)
+	if err != nil || len(mutants) == 0 {
+		return out, err
+	}
+	// The bug of a record is one that few of the tests notice.
+	order := slices.Clone(mutants)
+	slices.SortStableFunc(order, func(a, b Mutant) int { return 2*band(a) + coarse(a) - 2*band(b) - coarse(b) })
+	near := plain(m.relevant(f))
+	for _, k := range order {
+		if len(out.records) == m.PerFunction {
+			break
+		}
+		r, why, err := m.Record(ctx, Bug{
+			ID: m.id(f, len(out.records)+1), Changes: []sdk.Change{{Path: f.Path, Data: k.data}}, Targets: []Function{*f},
+			Near: near, Log: k.log, Meta: []sdk.Pair{{Key: "operator", Value: k.Operator}},
+		}, mutants)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			out.refused = why
+			continue
+		}
+		out.records = append(out.records, *r)
+	}
+	if len(out.records) > 0 {
+		out.refused = ""
+	}
+	return out, nil
+}
+
+// mutants tries a function's edits and gives those that the tests catch.
+func (m *Bench) mutants(ctx context.Context, f *Function, out *findings) ([]Mutant, error) {
 	original := m.tree.At(f.Path)
 	edits := inOrder(f, m.Seed)
 	if m.Proposer != nil {
@@ -40,7 +74,7 @@ func (m *maker) examine(ctx context.Context, f *Function) (*findings, error) {
 		edits = append(more, edits...)
 	}
 	units := m.relevant(f)
-	var mutants []mutant
+	var mutants []Mutant
 	limit := 10 * time.Second
 	spread := 0
 	for _, u := range units {
@@ -57,7 +91,7 @@ func (m *maker) examine(ctx context.Context, f *Function) (*findings, error) {
 			return nil, err
 		}
 		out.tried++
-		k := mutant{Edit: e, data: data, nth: n, spread: spread}
+		k := Mutant{Edit: e, Path: f.Path, Function: f.Name, data: data, nth: n, spread: spread}
 		endless, loads := false, false
 		for i, o := range outcomes {
 			endless = endless || o.TimedOut
@@ -85,35 +119,12 @@ func (m *maker) examine(ctx context.Context, f *Function) (*findings, error) {
 			mutants = append(mutants, k)
 		}
 	}
-	if len(mutants) == 0 {
-		return out, nil
-	}
-	// The bug of a record is one that few of the tests notice.
-	order := slices.Clone(mutants)
-	slices.SortStableFunc(order, func(a, b mutant) int { return 2*band(a) + coarse(a) - 2*band(b) - coarse(b) })
-	for _, bug := range order {
-		if len(out.records) == m.PerFunction {
-			break
-		}
-		r, why, err := m.record(ctx, f, units, bug, mutants, len(out.records)+1)
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			out.refused = why
-			continue
-		}
-		out.records = append(out.records, *r)
-	}
-	if len(out.records) > 0 {
-		out.refused = ""
-	}
-	return out, nil
+	return mutants, nil
 }
 
 // band ranks mutants by the share of tests that they fail, roughly, so that the seed's
 // order counts among like ones.
-func band(m mutant) int {
+func band(m Mutant) int {
 	switch share := float64(len(m.caught)) / float64(max(1, m.spread)); {
 	case share <= 0.2:
 		return 0
@@ -126,20 +137,9 @@ func band(m mutant) int {
 }
 
 // coarse says whether a mutant is of the kind that nobody makes by mistake.
-func coarse(m mutant) int {
+func coarse(m Mutant) int {
 	if m.Operator == "return" || m.Operator == "statement" {
 		return 1
 	}
 	return 0
-}
-
-// pickOthers gives the mutants that differ from bug, in an order that the seed decides.
-func pickOthers(mutants []mutant, bug mutant, seed uint64, id string) []mutant {
-	var out []mutant
-	for _, i := range grade.Order(len(mutants), seed, id) {
-		if string(mutants[i].data) != string(bug.data) {
-			out = append(out, mutants[i])
-		}
-	}
-	return out
 }

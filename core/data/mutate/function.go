@@ -45,8 +45,8 @@ func (e *Edit) apply(data []byte) []byte {
 //go:embed edits.py
 var editsProgram string
 
-// find gives the functions of the sources, by path and line.
-func find(ctx context.Context, lab *trial.Lab, files []sdk.File) ([]Function, error) {
+// Find gives the functions of the sources of a tree, by path and line.
+func Find(ctx context.Context, lab *trial.Lab, files []sdk.File) ([]Function, error) {
 	var sources []sdk.File
 	for _, f := range files {
 		if lab.Runner.IsSource(f.Path) && !aside(f.Path) && len(f.Data) <= 512<<10 {

@@ -34,6 +34,9 @@ type Options struct {
 	Proposer    Proposer      // makes further mistakes; nil: operators alone
 	Suite       time.Duration // the longest run of all tests; above it a record has only the units that matter; default 20 s
 	Heard       func(Progress)
+	Only        func(runner.Group) bool // limits what tests are run; nil: all
+	Source      string                  // of the records; default "mutate"
+	Commit      string                  // of the records; default a digest of the tree
 }
 
 // Proposer makes mistakes of its own, as a model does: whole edits of a function.
@@ -71,12 +74,13 @@ type Yield struct {
 func Run(ctx context.Context, tree *source.Tree, lab *trial.Lab, o Options, sink func(context.Context, sdk.Record) error) (*Yield, error) {
 	o = o.settled()
 	y := &Yield{Source: tree.Name, Runner: lab.Runner.Name, Refused: map[string]int{}, Skills: Skills{}}
-	m := &maker{Options: o, tree: tree, lab: lab, yield: y}
 	o.Heard(Progress{Stage: "baseline"})
-	if err := m.prepare(ctx); err != nil {
+	m, err := NewBench(ctx, tree, lab, o)
+	if err != nil {
 		return y, err
 	}
-	functions, err := find(ctx, lab, tree.Files)
+	y.Tests, y.Dropped = len(m.stable), m.dropped
+	functions, err := Find(ctx, lab, tree.Files)
 	if err != nil {
 		return y, err
 	}
@@ -132,7 +136,7 @@ func Run(ctx context.Context, tree *source.Tree, lab *trial.Lab, o Options, sink
 				return y, err
 			}
 			y.Records++
-			y.Skills.count(&r)
+			y.Skills.Count(&r)
 		}
 		o.Heard(Progress{"mutants", i + 1, len(order), y.Records, y.Tried})
 		if o.Count > 0 && y.Records >= o.Count {
@@ -158,6 +162,9 @@ func (o Options) settled() Options {
 	if o.Suite <= 0 {
 		o.Suite = 20 * time.Second
 	}
+	if o.Source == "" {
+		o.Source = "mutate"
+	}
 	if o.Heard == nil {
 		o.Heard = func(Progress) {}
 	}
@@ -175,17 +182,18 @@ func (y *Yield) count(f *findings) {
 	}
 }
 
-// maker holds what all functions of a tree share.
-type maker struct {
+// Bench is a tree whose tests have been run, ready to be broken. It is safe for
+// concurrent use.
+type Bench struct {
 	Options
-	tree   *source.Tree
-	lab    *trial.Lab
-	yield  *Yield
-	whole  *trial.Workspace // the tree with its dependencies, unbroken
-	groups []unit
-	stable map[string]bool
-	slow   bool   // the whole suite is too long for a record
-	prefix string // in front of the test command
+	tree    *source.Tree
+	lab     *trial.Lab
+	dropped []string         // test files that are of no use, with the reason
+	whole   *trial.Workspace // the tree with its dependencies, unbroken
+	groups  []unit
+	stable  map[string]bool
+	slow    bool   // the whole suite is too long for a record
+	prefix  string // in front of the test command
 }
 
 // unit is a group of test files with what the baseline says of it.
@@ -196,12 +204,30 @@ type unit struct {
 	took   time.Duration
 }
 
-func (m *maker) fail(format string, args ...any) error {
+// NewBench runs the tests of a tree some times and keeps those that pass each time.
+// The error is of KindData where there are none.
+func NewBench(ctx context.Context, tree *source.Tree, lab *trial.Lab, o Options) (*Bench, error) {
+	m := &Bench{Options: o.settled(), tree: tree, lab: lab}
+	if err := m.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Mutants gives the mistakes in a function that the tests catch.
+func (m *Bench) Mutants(ctx context.Context, f *Function) ([]Mutant, error) {
+	return m.mutants(ctx, f, new(findings))
+}
+
+// Stable says whether a test passes each time.
+func (m *Bench) Stable(id string) bool { return m.stable[id] }
+
+func (m *Bench) fail(format string, args ...any) error {
 	return diag.Errorf(diag.KindData, "mutate", m.tree.Name, format, args...)
 }
 
 // prepare runs all tests some times and keeps those that pass each time.
-func (m *maker) prepare(ctx context.Context) error {
+func (m *Bench) prepare(ctx context.Context) error {
 	files := slices.Clone(m.tree.Files)
 	for _, f := range m.Deps {
 		f.Path = path.Join(runner.Deps, f.Path)
@@ -212,6 +238,9 @@ func (m *maker) prepare(ctx context.Context) error {
 		return err
 	}
 	groups := m.lab.Runner.Groups(m.tree.Files)
+	if m.Only != nil {
+		groups = slices.DeleteFunc(groups, func(g runner.Group) bool { return !m.Only(g) })
+	}
 	limit := 2 * time.Minute
 	passed := map[string]int{}
 	fine := make([]unit, 0, len(groups))
@@ -249,10 +278,10 @@ func (m *maker) prepare(ctx context.Context) error {
 		}
 		switch {
 		case first[i].TimedOut:
-			m.yield.Dropped = append(m.yield.Dropped, g.Name+": does not end within "+limit.String())
+			m.dropped = append(m.dropped, g.Name+": does not end within "+limit.String())
 			continue
 		case len(u.stable) == 0:
-			m.yield.Dropped = append(m.yield.Dropped, g.Name+": no test of it passes each time: "+lastLine(first[i].Log))
+			m.dropped = append(m.dropped, g.Name+": no test of it passes each time: "+lastLine(first[i].Log))
 			continue
 		}
 		for _, f := range g.Files {
@@ -264,8 +293,8 @@ func (m *maker) prepare(ctx context.Context) error {
 	m.groups = fine
 	if len(m.stable) == 0 {
 		why := "the tree has no test"
-		if len(m.yield.Dropped) > 0 {
-			why = m.yield.Dropped[0]
+		if len(m.dropped) > 0 {
+			why = m.dropped[0]
 		}
 		return m.fail("no test passes: %s", why)
 	}
@@ -275,7 +304,7 @@ func (m *maker) prepare(ctx context.Context) error {
 
 // honest finds out in which form of the test command the skills' evaluators see the
 // same tests pass, and drops tests that they do not.
-func (m *maker) honest(ctx context.Context) error {
+func (m *Bench) honest(ctx context.Context) error {
 	for _, prefix := range []string{"", "env "} {
 		m.prefix = prefix
 		r := m.blank(m.groups)
@@ -286,16 +315,15 @@ func (m *maker) honest(ctx context.Context) error {
 			return err
 		}
 		if v.Solved {
-			m.yield.Tests = len(m.stable)
 			return nil
 		}
-		m.yield.Dropped = append(m.yield.Dropped, "as "+prefix+m.lab.Runner.Name+": "+lastLine(v.Reason))
+		m.dropped = append(m.dropped, "as "+prefix+m.lab.Runner.Name+": "+lastLine(v.Reason))
 	}
-	return m.fail("the tests pass one by one, but not together: %s", m.yield.Dropped[len(m.yield.Dropped)-1])
+	return m.fail("the tests pass one by one, but not together: %s", m.dropped[len(m.dropped)-1])
 }
 
 // env is what every command of a record's workspace is given.
-func (m *maker) env(files []sdk.File) []string {
+func (m *Bench) env(files []sdk.File) []string {
 	env := slices.Concat(m.lab.Runner.Env, m.Env)
 	switch m.lab.Runner.Language {
 	case "python":
@@ -319,7 +347,7 @@ func (m *maker) env(files []sdk.File) []string {
 	return env
 }
 
-func (m *maker) all(units []unit) []string {
+func (m *Bench) all(units []unit) []string {
 	var out []string
 	for _, u := range units {
 		out = append(out, u.stable...)
@@ -339,7 +367,7 @@ func lastLine(s string) string {
 
 // relevant gives the units whose files mention a function, those that do most often
 // first; all of them where none does.
-func (m *maker) relevant(f *Function) []unit {
+func (m *Bench) relevant(f *Function) []unit {
 	type counted struct {
 		unit
 		n int
@@ -403,6 +431,6 @@ func label(s string) string {
 	}, s)
 }
 
-func (m *maker) id(f *Function, n int) string {
+func (m *Bench) id(f *Function, n int) string {
 	return fmt.Sprintf("%s__%s-%s-%d", label(m.tree.Name), label(strings.TrimSuffix(f.Path, path.Ext(f.Path))), label(f.Name), n)
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/valence-rl/valence/core/data/reproduce"
+	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/symptom"
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/patch"
@@ -23,10 +24,31 @@ const (
 	maxWrong   = 3  // wrong candidates of a record
 )
 
+// Bug is a fault of a tree: files as they are with it.
+type Bug struct {
+	ID      string       // of the record
+	Changes []sdk.Change // Deleted for a file that the mend makes
+	Targets []Function   // what the mend changes
+	Near    []runner.Group
+	Log     string            // of tests that it fails
+	Problem string            // the issue, where somebody wrote one; "": worded from the log
+	Passing func(string) bool // tests that passed before the mend although they fail with its tests; nil: none
+	Meta    []sdk.Pair
+}
+
+// changed gives the file of a change as the tree has it.
+func (m *Bench) mended(c sdk.Change) sdk.Change {
+	i := slices.IndexFunc(m.whole.Files, func(f sdk.File) bool { return f.Path == c.Path })
+	if i < 0 {
+		return sdk.Change{Path: c.Path, Deleted: true}
+	}
+	return sdk.Change{Path: c.Path, Data: m.whole.Files[i].Data, Exec: m.whole.Files[i].Exec}
+}
+
 // blank is a record of the tree without a fault in it.
-func (m *maker) blank(units []unit) *sdk.Record {
+func (m *Bench) blank(units []unit) *sdk.Record {
 	r := &sdk.Record{
-		Repo: m.tree.Repo, BaseCommit: m.tree.Digest()[:40], Source: "mutate", Language: m.lab.Runner.Language,
+		Repo: m.tree.Repo, BaseCommit: m.commit(), Source: m.Source, Language: m.lab.Runner.Language,
 		LogParser: m.lab.Runner.Parser,
 	}
 	for _, u := range units {
@@ -36,24 +58,51 @@ func (m *maker) blank(units []unit) *sdk.Record {
 	return r
 }
 
-// record makes the record of one bug; nil, with the reason, where it cannot be had.
-func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant, mutants []mutant, n int) (*sdk.Record, string, error) {
+func (m *Bench) commit() string {
+	if m.Commit != "" {
+		return m.Commit
+	}
+	return m.tree.Digest()[:40]
+}
+
+// Record makes the record of a bug; nil, with the reason, where it cannot be had.
+// mutants are mistakes in the mended code that the tests catch.
+func (m *Bench) Record(ctx context.Context, bug Bug, mutants []Mutant) (*sdk.Record, string, error) {
 	units := m.groups
 	if m.slow {
-		units = near
+		units = slices.DeleteFunc(slices.Clone(units), func(u unit) bool {
+			return !slices.ContainsFunc(bug.Near, func(g runner.Group) bool { return g.Name == u.Name })
+		})
 	}
 	r := m.blank(units)
-	r.ID = m.id(f, n)
-	broken := sdk.Change{Path: f.Path, Data: bug.data}
+	r.ID = bug.ID
+	broken := slices.Clone(bug.Changes)
+	var fixed []sdk.Change
+	before := map[string]sdk.Change{}
+	for i, c := range broken {
+		f := m.mended(c)
+		if !c.Deleted && !f.Deleted {
+			broken[i].Exec = f.Exec
+		}
+		if !utf8.Valid(c.Data) || !utf8.Valid(f.Data) {
+			return nil, "a file that changes is not Unicode", nil
+		}
+		fixed = append(fixed, f)
+		before[c.Path] = broken[i]
+	}
+	was := func(p string) ([]byte, bool) { return before[p].Data, !before[p].Deleted }
 
 	// What the whole suite says of the bug, each time.
 	failing, passing := map[string]int{}, map[string]int{}
 	for repeat := range m.Repeats {
-		outcomes, err := m.lab.Test(ctx, m.whole, []sdk.Change{broken}, plain(units), m.stable, 0, repeat)
+		outcomes, err := m.lab.Test(ctx, m.whole, broken, plain(units), m.stable, 0, repeat)
 		if err != nil {
 			return nil, "", err
 		}
 		for i, o := range outcomes {
+			if bug.Log == "" && o.Log != "" {
+				bug.Log = o.Log
+			}
 			for _, id := range units[i].stable {
 				if _, ok := slices.BinarySearch(o.Passed, id); ok {
 					passing[id]++
@@ -64,19 +113,19 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 		}
 	}
 	for _, id := range m.all(units) {
-		switch m.Repeats {
-		case failing[id]:
-			r.FailToPass = append(r.FailToPass, id)
-		case passing[id]:
+		switch {
+		case passing[id] == m.Repeats, failing[id] == m.Repeats && bug.Passing != nil && bug.Passing(id):
 			r.PassToPass = append(r.PassToPass, id)
+		case failing[id] == m.Repeats:
+			r.FailToPass = append(r.FailToPass, id)
 		}
 	}
 	if len(r.FailToPass) == 0 {
 		return nil, "no test fails each time", nil
 	}
 
-	// Out of sight go the test files that have a test of the function: all that some
-	// mutant of it fails.
+	// Out of sight go the test files that have a test of the functions: all that some
+	// mutant of them fails.
 	own := map[string]bool{}
 	for _, k := range mutants {
 		for _, id := range k.caught {
@@ -90,7 +139,7 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 	var restore []sdk.Change
 	tests := map[string]string{}
 	for _, file := range m.whole.Files {
-		switch {
+		switch c, changes := before[file.Path]; {
 		case slices.Contains(hidden, file.Path):
 			if !utf8.Valid(file.Data) {
 				return nil, "a test file is not Unicode", nil
@@ -98,25 +147,32 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 			restore = append(restore, sdk.Change{Path: file.Path, Data: file.Data, Exec: file.Exec})
 			tests[file.Path] = string(file.Data)
 			continue
-		case file.Path == f.Path:
-			broken.Exec = file.Exec
-			file.Data = bug.data
+		case changes && c.Deleted:
+			continue
+		case changes:
+			file.Data = c.Data
 		}
 		r.Workspace.Files = append(r.Workspace.Files, file)
 	}
-	r.Workspace.Env = m.whole.Env
-	absent := func(string) ([]byte, bool) { return nil, false }
-	r.TestPatch = patch.Diff(absent, restore)
-	fixed := sdk.Change{Path: f.Path, Data: m.tree.At(f.Path), Exec: broken.Exec}
-	if !utf8.Valid(fixed.Data) {
-		return nil, "the source file is not Unicode", nil
+	for i, c := range broken {
+		if fixed[i].Deleted && !c.Deleted {
+			r.Workspace.Files = append(r.Workspace.Files, sdk.File{Path: c.Path, Data: c.Data, Exec: c.Exec})
+		}
 	}
-	r.Patch = patch.Diff(func(string) ([]byte, bool) { return bug.data, true }, []sdk.Change{fixed})
-	r.Targets = []sdk.Target{{Path: f.Path, Name: f.Name, Line: int64(f.Line)}}
-	r.Meta = []sdk.Pair{{Key: "operator", Value: bug.Operator}, {Key: "runner", Value: m.lab.Runner.Name}, {Key: "package", Value: m.tree.Name}}
+	slices.SortFunc(r.Workspace.Files, func(a, b sdk.File) int { return strings.Compare(a.Path, b.Path) })
+	r.Workspace.Env = m.whole.Env
+	r.TestPatch = patch.Diff(func(string) ([]byte, bool) { return nil, false }, restore)
+	r.Patch = patch.Diff(was, fixed)
+	for _, f := range bug.Targets {
+		r.Targets = append(r.Targets, sdk.Target{Path: f.Path, Name: f.Name, Line: int64(f.Line)})
+	}
+	r.Meta = append(r.Meta, bug.Meta...)
+	r.Meta = append(r.Meta, sdk.Pair{Key: "runner", Value: m.lab.Runner.Name}, sdk.Pair{Key: "package", Value: m.tree.Name})
 
-	symptoms := symptom.Read(r.LogParser, bug.log, r.FailToPass, tests)
-	r.Problem = symptom.Issue(symptoms, r.Language, len(r.FailToPass)-1, grade.Hash(m.Seed, r.ID))
+	symptoms := symptom.Read(r.LogParser, bug.Log, r.FailToPass, tests)
+	if r.Problem = bug.Problem; r.Problem == "" {
+		r.Problem = symptom.Issue(symptoms, r.Language, len(r.FailToPass)-1, grade.Hash(m.Seed, r.ID))
+	}
 	if r.Problem == "" {
 		return nil, "the log of the failing tests says nothing", nil
 	}
@@ -126,7 +182,7 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 		checks = m.Repeats
 	}
 	for repeat := range checks {
-		gold, err := m.lab.Verify(ctx, r, []sdk.Change{fixed}, repeat)
+		gold, err := m.lab.Verify(ctx, r, fixed, repeat)
 		if err != nil {
 			return nil, "", err
 		}
@@ -142,37 +198,58 @@ func (m *maker) record(ctx context.Context, f *Function, near []unit, bug mutant
 		}
 	}
 	w := trial.NewWorkspace(r.Workspace)
-	if err := m.unitTest(ctx, r, w, f, fixed, hidden, mutants); err != nil {
+	if err := m.unitTest(ctx, r, w, fixed, hidden, mutants); err != nil {
 		return nil, "", err
 	}
 	if err := m.reproduction(ctx, r, w, fixed, symptoms); err != nil {
 		return nil, "", err
 	}
-	m.candidates(r, f, bug, mutants)
+	m.candidates(r, before, fixed, mutants)
 	return r, "", nil
 }
 
 // candidates are the gold patch, and patches that mend the bug and leave another one:
 // the tests caught each when it was tried.
-func (m *maker) candidates(r *sdk.Record, f *Function, bug mutant, mutants []mutant) {
+func (m *Bench) candidates(r *sdk.Record, before map[string]sdk.Change, fixed []sdk.Change, mutants []Mutant) {
 	r.Candidates = []sdk.Candidate{{Patch: r.Patch, Correct: true, Origin: "gold"}}
-	for _, k := range pickOthers(mutants, bug, m.Seed, "candidates "+r.ID) {
+	was := func(p string) ([]byte, bool) { return before[p].Data, !before[p].Deleted }
+	for _, i := range grade.Order(len(mutants), m.Seed, "candidates "+r.ID) {
+		k := mutants[i]
 		if len(r.Candidates) > maxWrong {
 			return
 		}
-		if !slices.ContainsFunc(k.caught, func(id string) bool {
+		if string(before[k.Path].Data) == string(k.data) || !slices.ContainsFunc(k.caught, func(id string) bool {
 			return slices.Contains(r.FailToPass, id) || slices.Contains(r.PassToPass, id)
 		}) {
 			continue
 		}
-		diff := patch.Diff(func(string) ([]byte, bool) { return bug.data, true }, []sdk.Change{{Path: f.Path, Data: k.data}})
-		r.Candidates = append(r.Candidates, sdk.Candidate{Patch: diff, Origin: "mutated-gold"})
+		changes := slices.Clone(fixed)
+		at := slices.IndexFunc(changes, func(c sdk.Change) bool { return c.Path == k.Path })
+		if at < 0 {
+			continue
+		}
+		changes[at].Data = k.data
+		r.Candidates = append(r.Candidates, sdk.Candidate{Patch: patch.Diff(was, changes), Origin: "mutated-gold"})
 	}
 }
 
 // unitTest fills in what the unit-test skill needs: the test file that catches most
 // mutants, as it was, is what an agent is to write again.
-func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace, f *Function, fixed sdk.Change, hidden []string, mutants []mutant) error {
+func (m *Bench) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace, fixed []sdk.Change, hidden []string, mutants []Mutant) error {
+	if len(mutants) == 0 {
+		return nil
+	}
+	// One task asks for tests of what one file defines.
+	source := mutants[0].Path
+	at := slices.IndexFunc(fixed, func(c sdk.Change) bool { return c.Path == source })
+	if at < 0 {
+		return nil
+	}
+	mutants = slices.DeleteFunc(slices.Clone(mutants), func(k Mutant) bool { return k.Path != source })
+	var names []string
+	for _, t := range r.Targets {
+		names = append(names, t.Name)
+	}
 	kills := map[string]int{}
 	for _, k := range mutants {
 		for _, file := range m.filesOf(k.caught) {
@@ -186,13 +263,15 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 		reference := sdk.Change{Path: file, Data: m.tree.At(file)}
 		tree := func(data []byte, repeat int) []sdk.Change {
 			if repeat%2 == 1 {
-				data = grade.Reword(f.Path, data, f.Name)
+				data = grade.Reword(source, data, names...)
 			}
-			return []sdk.Change{{Path: f.Path, Data: data, Exec: fixed.Exec}, reference}
+			changes := append(slices.Clone(fixed), reference)
+			changes[at].Data = data
+			return changes
 		}
 		good := true
 		for repeat := range 2 { // as it is, and reworded
-			o, err := m.lab.Succeeds(ctx, w, tree(fixed.Data, repeat), shell, repeat)
+			o, err := m.lab.Succeeds(ctx, w, tree(fixed[at].Data, repeat), shell, repeat)
 			if err != nil {
 				return err
 			}
@@ -205,7 +284,8 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 			continue
 		}
 		var kept []sdk.Mutant
-		for _, k := range pickOthers(mutants, mutant{}, m.Seed, "mutants "+r.ID) {
+		for _, i := range grade.Order(len(mutants), m.Seed, "mutants "+r.ID) {
+			k := mutants[i]
 			if len(kept) == maxMutants {
 				break
 			}
@@ -214,7 +294,7 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 			}
 			caught := true
 			for repeat := range 2 {
-				if repeat == 1 && bytes.Equal(grade.Reword(f.Path, k.data, f.Name), k.data) {
+				if repeat == 1 && bytes.Equal(grade.Reword(source, k.data, names...), k.data) {
 					break // of another language than Python
 				}
 				o, err := m.lab.Succeeds(ctx, w, tree(k.data, repeat), shell, repeat)
@@ -224,8 +304,8 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 				caught = caught && o.Exit != 0 && !o.TimedOut
 			}
 			if caught {
-				kept = append(kept, sdk.Mutant{ID: label(f.bare()) + "-" + strconv.Itoa(k.nth+1), Target: f.Name,
-					Files: []sdk.File{{Path: f.Path, Data: k.data, Exec: fixed.Exec}}})
+				kept = append(kept, sdk.Mutant{ID: label(k.Function) + "-" + strconv.Itoa(k.nth+1), Target: k.Function,
+					Files: []sdk.File{{Path: source, Data: k.data, Exec: fixed[at].Exec}}})
 			}
 		}
 		if len(kept) == 0 {
@@ -239,7 +319,7 @@ func (m *maker) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 }
 
 // filesOf gives the test files that tests are in, as far as that can be told.
-func (m *maker) filesOf(tests []string) []string {
+func (m *Bench) filesOf(tests []string) []string {
 	var out []string
 	add := func(p string) {
 		if !slices.Contains(out, p) {
@@ -287,7 +367,7 @@ func mentionsTest(id, name string) bool {
 }
 
 // reproduction fills in a script that fails on the bug and succeeds without it.
-func (m *maker) reproduction(ctx context.Context, r *sdk.Record, w *trial.Workspace, fixed sdk.Change, symptoms []symptom.Symptom) error {
+func (m *Bench) reproduction(ctx context.Context, r *sdk.Record, w *trial.Workspace, fixed []sdk.Change, symptoms []symptom.Symptom) error {
 	name, command := reproduce.File(r.Language)
 	if name == "" {
 		return nil
@@ -315,7 +395,7 @@ func (m *maker) reproduction(ctx context.Context, r *sdk.Record, w *trial.Worksp
 					if err != nil {
 						return err
 					}
-					after, err := m.lab.Succeeds(ctx, w, []sdk.Change{fixed, script}, command, repeat)
+					after, err := m.lab.Succeeds(ctx, w, append(slices.Clone(fixed), script), command, repeat)
 					if err != nil {
 						return err
 					}
@@ -340,7 +420,8 @@ type Skills map[string]map[string]int
 // Served is the key under which records that serve a skill are counted.
 const Served = "served"
 
-func (s Skills) count(r *sdk.Record) {
+// Count counts a record.
+func (s Skills) Count(r *sdk.Record) {
 	add := func(skill string, served bool, why string) {
 		if s[skill] == nil {
 			s[skill] = map[string]int{}
