@@ -42,8 +42,13 @@ func (m made) table(w io.Writer, p palette) {
 	for _, y := range m.Sources {
 		fmt.Fprintf(w, "%-28s %-9s %6d %9d %6d %6d %8d %7d %7d %7d\n", y.Source, y.Runner, y.Tests, y.Functions, y.Tried, y.Caught, y.Survived, y.Unsound, y.Endless, y.Records)
 	}
-	for _, skill := range slices.Sorted(maps.Keys(m.Skills)) {
-		why := m.Skills[skill]
+	skillTable(w, m.Skills)
+}
+
+// skillTable says how many records serve each skill, and why others do not.
+func skillTable(w io.Writer, skills mutate.Skills) {
+	for _, skill := range slices.Sorted(maps.Keys(skills)) {
+		why := skills[skill]
 		fmt.Fprintf(w, "%-14s %5d served\n", skill, why[mutate.Served])
 		for _, reason := range slices.Sorted(maps.Keys(why)) {
 			if reason != mutate.Served {

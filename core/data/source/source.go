@@ -84,7 +84,7 @@ func Open(name string) (*Tree, error) {
 		return nil, diag.Errorf(diag.KindData, op, name, "it holds no file")
 	}
 	out := t.tree(!info.IsDir())
-	out.identify(name)
+	out.Identify(name)
 	return out, nil
 }
 
@@ -196,8 +196,9 @@ func (t *Tree) At(p string) []byte {
 	return nil
 }
 
-// identify finds the tree's name and home in what it says of itself.
-func (t *Tree) identify(name string) {
+// Identify finds the tree's name and home in what it says of itself, and in the name
+// under which it was found.
+func (t *Tree) Identify(name string) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
 		abs = name

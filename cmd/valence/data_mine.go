@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/valence-rl/valence/core/data/mine"
+	"github.com/valence-rl/valence/core/data/runner"
+	"github.com/valence-rl/valence/core/data/trial"
+	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/local"
+	"github.com/valence-rl/valence/core/scoring"
+)
+
+// mined is the result of data mine.
+type mined struct {
+	File string `json:"file"`
+	*mine.Yield
+	Seconds float64 `json:"seconds"`
+}
+
+func (m mined) table(w io.Writer, p palette) {
+	fmt.Fprintf(w, "%s  %d records of %s\n", p.in(p.bold, m.File), m.Records, m.Repository)
+	fmt.Fprintf(w, "%d commits, %d change sources and tests\n", m.Commits, m.Candidates)
+	for _, why := range slices.Sorted(maps.Keys(m.Refused)) {
+		fmt.Fprintf(w, "%5d commits: %s\n", m.Refused[why], why)
+	}
+	skillTable(w, m.Skills)
+}
+
+func newDataMineCommand(a *app) *cobra.Command {
+	var o mine.Options
+	var out, table, issues, journal string
+	var jobs int
+	var memory, limit = int64(2 << 30), 2 * time.Minute
+	cmd := &cobra.Command{
+		Use:   "mine REPO",
+		Short: "Make records of a git history",
+		Long: `Make records of a git history: of commits that change sources and tests, whose tests
+fail without the change of the sources and pass with it. The history is read by git and
+never changed. The issue's text is that of an issue which the commit names, where
+--issues has it, and else worded from how the tests fail; a commit's message is not shown.
+
+Work that was stopped goes on where it was when it is started again with the same --out.`,
+		Example: `  valence data mine . --commits 200 --out history.jsonl
+  valence data mine ../lib --issues issues.jsonl -n 20`,
+		Args: cobra.ExactArgs(1),
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "records.jsonl", "where the records go, a `file`")
+	f.StringVar(&o.From, "from", "HEAD", "the commit to begin at, going back")
+	f.IntVar(&o.Commits, "commits", 0, "look at most at this `number` of commits (default: all)")
+	f.IntVar(&o.Files, "files", 8, "pass over commits that change more source files than this `number`")
+	f.StringVar(&issues, "issues", "", "issues by their number: a `folder` of texts, or a file of JSON lines with number, title and body")
+	f.StringVar(&o.Runner, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")
+	f.StringVar(&table, "runners", "", "add the runners of a TOML `file` to the table")
+	f.StringVar(&journal, "journal", "", "where the outcomes of test runs are kept, a `file` (default: beside --out)")
+	f.Uint64Var(&o.Seed, "seed", 1, "decides what else is drawn")
+	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records (default: all)")
+	f.IntVar(&o.Tries, "tries", 24, "mistakes tried in one function that a commit changes")
+	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
+	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
+	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
+	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		started := time.Now()
+		o.Runners = runner.Builtin()
+		var err error
+		if table != "" {
+			if o.Runners, err = runner.Read(table); err != nil {
+				return err
+			}
+		}
+		if issues != "" {
+			if o.Issues, err = mine.ReadIssues(issues); err != nil {
+				return err
+			}
+		}
+		if journal == "" {
+			journal = out + ".journal"
+		}
+		j, err := trial.OpenJournal(journal)
+		if err != nil {
+			return err
+		}
+		defer j.Close()
+		if _, err := local.FindGo(); err == nil {
+			if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
+				return err
+			}
+		}
+		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		o.Lab = func(r *runner.Runner) *trial.Lab {
+			lab := trial.NewLab(boxes, r, j, jobs)
+			lab.Limit = limit
+			return lab
+		}
+		w, err := newRecordFile(out)
+		if err != nil {
+			return err
+		}
+		defer w.discard()
+		spot := a.spot("mining: ")
+		o.Told = func(p mine.Progress) { spot.show(fmt.Sprintf("%d/%d commits, %d records", p.Done, p.All, p.Records)) }
+		y, err := mine.Run(cmd.Context(), args[0], o, w.write)
+		spot.clear()
+		if err != nil {
+			return err
+		}
+		if err := w.finish(); err != nil {
+			return err
+		}
+		return a.out.result(mined{out, y, time.Since(started).Seconds()})
+	}
+	return cmd
+}
