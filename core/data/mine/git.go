@@ -73,13 +73,14 @@ type commit struct {
 	message    string
 }
 
-// history lists the commits with one parent, the newest first.
-func (r *repository) history(ctx context.Context, from string, most int) ([]commit, error) {
+// history lists the commits with one parent, the newest first, that change something
+// below paths where there are any.
+func (r *repository) history(ctx context.Context, from string, most int, paths []string) ([]commit, error) {
 	args := []string{"log", "--no-merges", "--format=%H%x00%P%x00%B%x00%x01"}
 	if most > 0 {
 		args = append(args, "-n", strconv.Itoa(most))
 	}
-	out, err := r.git(ctx, append(args, "--end-of-options", from, "--")...)
+	out, err := r.git(ctx, append(append(args, "--end-of-options", from, "--"), paths...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,12 @@ import (
 
 // Options say what to look for. The zero value of each field is its default.
 type Options struct {
-	mutate.Options        // of the records, and of the mistakes tried in what a commit changes
-	From           string // the commit to begin at; default HEAD
-	Commits        int    // commits looked at, at most; 0: all
-	Files          int    // source files that a commit changes, at most; default 8
-	Issues         Issues // nil: there are none
+	mutate.Options          // of the records, and of the mistakes tried in what a commit changes
+	From           string   // the commit to begin at; default HEAD
+	Commits        int      // commits looked at, at most; 0: all
+	Paths          []string // only commits that change something below these; none: all
+	Files          int      // source files that a commit changes, at most; default 8
+	Issues         Issues   // nil: there are none
 	Runners        runner.Table
 	Runner         string // by name; "": the first that fits
 	Lab            func(*runner.Runner) *trial.Lab
@@ -68,7 +69,7 @@ func Run(ctx context.Context, dir string, o Options, sink func(context.Context, 
 		return nil, err
 	}
 	y := &Yield{Repository: r.name(), Refused: map[string]int{}, Skills: mutate.Skills{}}
-	commits, err := r.history(ctx, o.From, o.Commits)
+	commits, err := r.history(ctx, o.From, o.Commits, o.Paths)
 	if err != nil {
 		return y, err
 	}
@@ -101,7 +102,7 @@ func Run(ctx context.Context, dir string, o Options, sink func(context.Context, 
 type miner struct {
 	Options
 	repository *repository
-	home       string
+	home       string // where it is developed; "" if it does not say
 }
 
 // split is what a commit changes, by kind.
@@ -149,28 +150,31 @@ func (m *miner) commit(ctx context.Context, c commit, y *Yield) (*sdk.Record, er
 	if err != nil {
 		return nil, err
 	}
-	// What can be told from paths alone is told before a tree is read.
-	likely := slices.ContainsFunc(m.Runners, func(r *runner.Runner) bool {
-		s := divide(r, changes)
-		return len(s.sources) > 0 && slices.ContainsFunc(s.tests, func(d delta) bool { return d.status != 'D' && r.IsTest(d.path) })
-	})
-	if !likely {
-		return nil, refusal("does not change both sources and tests")
+	// A repository may have tests of several runners; what can be told from paths alone
+	// is told before a tree is read.
+	var after *source.Tree
+	var run *runner.Runner
+	var s split
+	for _, r := range m.Runners {
+		if m.Runner != "" && m.Runner != r.Name {
+			continue
+		}
+		s = divide(r, changes)
+		if len(s.sources) == 0 || !slices.ContainsFunc(s.tests, func(d delta) bool { return d.status != 'D' && r.IsTest(d.path) }) {
+			continue
+		}
+		if after == nil {
+			if after, err = m.repository.tree(ctx, c.id); err != nil {
+				return nil, err
+			}
+		}
+		if r.Fits(after.Files) {
+			run = r
+			break
+		}
 	}
-	after, err := m.repository.tree(ctx, c.id)
-	if err != nil {
-		return nil, err
-	}
-	run, err := m.Runners.Find(m.Runner, after.Files)
-	if diag.KindOf(err) == diag.KindData {
-		return nil, refusal("has no tests that a known runner runs")
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := divide(run, changes)
 	switch {
-	case len(s.sources) == 0 || !slices.ContainsFunc(s.tests, func(d delta) bool { return d.status != 'D' && run.IsTest(d.path) }):
+	case run == nil:
 		return nil, refusal("does not change both sources and tests")
 	case len(s.sources) > m.Files:
 		return nil, refusal("changes too many source files")

@@ -257,6 +257,9 @@ func (m *Bench) prepare(ctx context.Context) error {
 		}
 		if repeat == 0 {
 			first = out
+			if len(passed) == 0 {
+				break // nothing to repeat
+			}
 		}
 	}
 	m.stable = map[string]bool{}

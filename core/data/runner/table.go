@@ -120,10 +120,8 @@ func (t Table) Find(name string, files []sdk.File) (*Runner, error) {
 		if name != "" && name != r.Name {
 			continue
 		}
-		if name == r.Name || r.fits(files) {
-			if len(r.Groups(files)) > 0 {
-				return r, nil
-			}
+		if name == r.Name && len(r.Groups(files)) > 0 || name == "" && r.Fits(files) {
+			return r, nil
 		}
 		for _, g := range r.Tests {
 			if !slices.Contains(globs, g) {
@@ -137,6 +135,8 @@ func (t Table) Find(name string, files []sdk.File) (*Runner, error) {
 	return nil, diag.Errorf(diag.KindData, "find runner", name, "the tree has no tests that a known runner runs: no file named %s", strings.Join(globs, ", "))
 }
 
-func (r *Runner) fits(files []sdk.File) bool {
-	return r.Root == "" || slices.ContainsFunc(files, func(f sdk.File) bool { return f.Path == r.Root })
+// Fits says whether a tree has tests of the runner.
+func (r *Runner) Fits(files []sdk.File) bool {
+	root := r.Root == "" || slices.ContainsFunc(files, func(f sdk.File) bool { return f.Path == r.Root })
+	return root && len(r.Groups(files)) > 0
 }
