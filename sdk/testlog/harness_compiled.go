@@ -2,6 +2,7 @@ package testlog
 
 import "strings"
 
+// harnessCargo reads "test path::name ... ok"; ignored tests are not recorded.
 func harnessCargo(log string, r *Results) {
 	for line := range lines(log) {
 		if !strings.Contains(line, "...") {
@@ -20,6 +21,7 @@ func harnessCargo(log string, r *Results) {
 	}
 }
 
+// harnessGoTest reads "--- PASS: Test/sub (0.01s)", however far it is indented.
 func harnessGoTest(log string, r *Results) {
 	for line := range lines(log) {
 		if name, s, ok := goVerdict(trim(line)); ok {
@@ -28,6 +30,7 @@ func harnessGoTest(log string, r *Results) {
 	}
 }
 
+// goVerdict reads "--- STATUS: name (anything)".
 func goVerdict(line string) (name string, s Status, ok bool) {
 	line, i := cutAny(line, "--- PASS: ", "--- FAIL: ", "--- SKIP: ")
 	if i < 0 || !strings.HasSuffix(line, ")") {
@@ -40,6 +43,7 @@ func goVerdict(line string) (name string, s Status, ok bool) {
 	return line[:j], [...]Status{Passed, Failed, Skipped}[i], true
 }
 
+// harnessRedis reads "[ok]: name (12 ms)"; of a failure the file is cut off.
 func harnessRedis(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "[ok]:", "[err]:", "[skip]:", "[ignore]:")
@@ -60,6 +64,7 @@ func harnessRedis(log string, r *Results) {
 	}
 }
 
+// cutPlace cuts " in path" off the end.
 func cutPlace(s string) string {
 	i := strings.LastIndexFunc(s, space)
 	if i < 0 || i == len(s)-1 {
@@ -74,6 +79,7 @@ func cutPlace(s string) string {
 	return s
 }
 
+// harnessJq reads "PASS: name".
 func harnessJq(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "PASS:", "FAIL:")
@@ -83,6 +89,7 @@ func harnessJq(log string, r *Results) {
 	}
 }
 
+// harnessMicropython reads "pass name".
 func harnessMicropython(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "pass", "FAIL", "skip")
@@ -92,6 +99,7 @@ func harnessMicropython(log string, r *Results) {
 	}
 }
 
+// harnessGoogletest reads "[       OK ] Suite.name (3 ms)".
 func harnessGoogletest(log string, r *Results) {
 	for line := range lines(log) {
 		line = trim(line)
@@ -118,6 +126,7 @@ func harnessGoogletest(log string, r *Results) {
 	}
 }
 
+// lastParenthesis is where the last " (" begins in a line that ends in ")"; else -1.
 func lastParenthesis(line string) int {
 	if !strings.HasSuffix(line, ")") {
 		return -1

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 )
 
+// harnessMaven pairs the test of each command, "-Dtest=name", with the outcomes of
+// the builds, in their order: Maven does not name tests that passed.
 func harnessMaven(log string, r *Results) {
 	var tests []string
 	var outcomes []Status
@@ -38,6 +40,7 @@ func harnessMaven(log string, r *Results) {
 	}
 }
 
+// harnessAnt reads "[junit] [PASS] name".
 func harnessAnt(log string, r *Results) {
 	for line := range lines(log) {
 		rest, ok := strings.CutPrefix(trim(line), "[junit]")
@@ -54,6 +57,8 @@ func harnessAnt(log string, r *Results) {
 	}
 }
 
+// harnessGradle reads "Class > name PASSED", of which the status may come on a
+// later line.
 func harnessGradle(log string, r *Results) {
 	pending := ""
 	for line := range lines(log) {

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 )
 
+// harnessJest reads `--verbose`: "✓ name (3 ms)", by the name alone.
 func harnessJest(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "✓", "✕", "○")
@@ -21,6 +22,7 @@ func harnessJest(log string, r *Results) {
 	}
 }
 
+// cutDuration cuts " (12 ms" off inner; whole is given back if there is no such.
 func cutDuration(whole, inner string) string {
 	unit, ok := strings.CutSuffix(inner, "s")
 	if !ok {
@@ -40,6 +42,7 @@ func cutDuration(whole, inner string) string {
 	return whole
 }
 
+// harnessJestJSON reads "[PASSED] name".
 func harnessJestJSON(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "[PASSED]", "[FAILED]")
@@ -49,6 +52,7 @@ func harnessJestJSON(log string, r *Results) {
 	}
 }
 
+// harnessVitest reads `--reporter=verbose`: "✓ file > suite > name 3ms".
 func harnessVitest(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "✓", "×", "↓")
@@ -77,6 +81,7 @@ func harnessVitest(log string, r *Results) {
 	}
 }
 
+// harnessTAP reads "ok 1 name" and "not ok 2 name".
 func harnessTAP(log string, r *Results) {
 	for line := range lines(log) {
 		rest, i := cutAny(trim(line), "ok ", "not ok ")
@@ -89,6 +94,8 @@ func harnessTAP(log string, r *Results) {
 	}
 }
 
+// harnessKarma reads the tree of karma's spec reporter between "Starting browser"
+// and "SUMMARY:". A suite follows the indentation of the one before it only so far.
 func harnessKarma(log string, r *Results) {
 	indent, started := -1, false
 	var suites []string

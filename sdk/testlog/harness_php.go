@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 )
 
+// harnessPHPUnit reads `--testdox`: " ✔ name" under "Suite (Class\Name)".
 func harnessPHPUnit(log string, r *Results) {
 	suite := []string{"None"}
 	for line := range lines(log) {

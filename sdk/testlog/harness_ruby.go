@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 )
 
+// harnessRubyUnit reads test-unit's "test: name: .: (0.01)".
 func harnessRubyUnit(log string, r *Results) {
 	for line := range lines(log) {
 		line = trim(line)
@@ -18,6 +19,7 @@ func harnessRubyUnit(log string, r *Results) {
 	}
 }
 
+// rubyVerdict takes the last "name: STATUS" of a line.
 func rubyVerdict(line string) (name string, s Status, ok bool) {
 	for i := strings.LastIndexByte(line, ':'); i > 0; i = strings.LastIndexByte(line[:i], ':') {
 		rest, spaced := cutSpaces(line[i+1:])
@@ -40,6 +42,7 @@ func rubyVerdict(line string) (name string, s Status, ok bool) {
 	return "", 0, false
 }
 
+// harnessRSpec reads "name - passed", which the eval scripts make of JSON.
 func harnessRSpec(log string, r *Results) {
 	for line := range lines(log) {
 		line = trim(line)
@@ -53,6 +56,7 @@ func harnessRSpec(log string, r *Results) {
 	}
 }
 
+// harnessMinitest reads "Class#name. 0.01 s = .".
 func harnessMinitest(log string, r *Results) {
 	for line := range lines(log) {
 		line = trim(line)
@@ -74,6 +78,7 @@ func harnessMinitest(log string, r *Results) {
 	}
 }
 
+// harnessCucumber reads `--format progress`: "feature ....F".
 func harnessCucumber(log string, r *Results) {
 	for line := range lines(log) {
 		line = trim(line)
