@@ -15,9 +15,13 @@ const (
 	testsError  = ">>>>> Tests Errored"
 	testsLate   = ">>>>> Tests Timed Out"
 
-	testsStart = ">>>>> Start Test Output"
-	testsEnd   = ">>>>> End Test Output"
-	exitCode   = ">>>>> Test Exit Code"
+	exitCode = ">>>>> Test Exit Code"
+)
+
+// The lines between which an eval script has the tests' output.
+const (
+	StartMarker = ">>>>> Start Test Output"
+	EndMarker   = ">>>>> End Test Output"
 )
 
 // Run is what the log of one instance says.
@@ -59,8 +63,8 @@ func Read(s *Spec, log string) (*Run, error) {
 	case strings.Contains(log, testsLate):
 		return invalid(s, TimedOut, log)
 	}
-	_, tests, started := strings.Cut(log, testsStart)
-	if !started || !strings.Contains(log, testsEnd) {
+	_, tests, started := strings.Cut(log, StartMarker)
+	if !started || !strings.Contains(log, EndMarker) {
 		switch {
 		case ranOutOfTime(log):
 			return invalid(s, TimedOut, log)
@@ -69,16 +73,16 @@ func Read(s *Spec, log string) (*Run, error) {
 		}
 		return invalid(s, NotStarted, log)
 	}
-	tests, _, _ = strings.Cut(tests, testsStart)
-	tests, _, _ = strings.Cut(tests, testsEnd)
+	tests, _, _ = strings.Cut(tests, StartMarker)
+	tests, _, _ = strings.Cut(tests, EndMarker)
 
-	results, err := testlog.Parse(s.format(), tests)
+	results, err := testlog.Parse(Format(s.LogParser, s.ID), tests)
 	if err != nil {
 		return nil, fmt.Errorf("grade: %s: %w", s.ID, err)
 	}
 	if results.Len() == 0 {
 		// Some runners' output lands outside the markers.
-		if results, err = testlog.Parse(s.format(), log); err != nil {
+		if results, err = testlog.Parse(Format(s.LogParser, s.ID), log); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +121,7 @@ func ReadFirst(s *Spec, log string) (*Run, error) {
 	if !strings.Contains(log, ">>>>> Some Tests Failed") && !strings.Contains(log, ">>>>> All Tests Passed") {
 		return invalid(s, CutShort, log)
 	}
-	results, err := testlog.Parse(s.format(), log)
+	results, err := testlog.Parse(Format(s.LogParser, s.ID), log)
 	if err != nil {
 		return nil, fmt.Errorf("grade: %s: %w", s.ID, err)
 	}
@@ -139,8 +143,8 @@ func graded(s *Spec, results *testlog.Results) (*Run, error) {
 }
 
 func invalid(s *Spec, o Outcome, log string) (*Run, error) {
-	if !testlog.Known(s.format()) {
-		_, err := testlog.Parse(s.format(), "")
+	if !testlog.Known(Format(s.LogParser, s.ID)) {
+		_, err := testlog.Parse(Format(s.LogParser, s.ID), "")
 		return nil, fmt.Errorf("grade: %s: %w", s.ID, err)
 	}
 	return &Run{Outcome: o, Signature: Classify(log), Results: new(testlog.Results), id: s.ID}, nil

@@ -42,11 +42,12 @@ var failOnly = [...]string{
 	"chartjs/Chart.js", "processing/p5.js", "markedjs/marked", "bpmn-io/bpmn-js", "openlayers/openlayers", "eslint/eslint",
 }
 
-// format is the log format of an instance. Two repositories changed their runner,
-// so that their formats go by the number of the pull request.
-func (s *Spec) format() string {
-	name := "parse_log_" + strings.TrimPrefix(s.LogParser, "parse_log_")
-	number := s.ID[strings.LastIndexByte(s.ID, '-')+1:]
+// Format gives the name that testlog has for the log_parser of an instance. Two
+// repositories changed their runner, so that theirs goes by the number of the pull
+// request; other names stay as they are.
+func Format(logParser, id string) string {
+	name := "parse_log_" + strings.TrimPrefix(logParser, "parse_log_")
+	number := id[strings.LastIndexByte(id, '-')+1:]
 	switch {
 	case name == "parse_log_jekyll" && slices.Contains([]string{"9141", "8047", "8167"}, number):
 		return "parse_log_minitest"
@@ -57,5 +58,5 @@ func (s *Spec) format() string {
 	case name == "parse_log_immutable_js" && number == "2005":
 		return "parse_log_jest_json"
 	}
-	return s.LogParser
+	return logParser
 }

@@ -79,7 +79,7 @@ func readJest(log string, r *Results) {
 		line = trimRight(Plain(line))
 		rest := strings.TrimLeft(line, " ")
 		indent := len(line) - len(rest)
-		if path, i := cutAny(line, "PASS ", "FAIL "); i >= 0 {
+		if path, i := cutAny(rest, "PASS ", "FAIL "); i >= 0 && indent < 2 { // in colour there is a space before it
 			o.clear()
 			o.open(0, cutTime(trim(path)))
 			inside = true
@@ -163,32 +163,28 @@ func vitestSuite(s string) string {
 // "1) name" for a failure, "- name" for one that is pending. It ends at "3 passing".
 func readMocha(log string, r *Results) {
 	var o outline
+	listing := false // the failures, again and with their causes
 	for line := range lines(log) {
 		line = trimRight(Plain(line))
 		rest := strings.TrimLeft(line, " ")
 		indent := len(line) - len(rest)
-		if rest == "" {
+		n := digits(rest)
+		switch {
+		case rest == "":
 			continue
-		}
-		if n := digits(rest); n > 0 && strings.HasPrefix(rest[n:], " passing") {
-			r.ended = true
-			o.clear()
+		case n > 0 && strings.HasPrefix(rest[n:], " passing"):
+			r.ended, listing = true, true
 			continue
-		}
-		if r.ended {
-			// What follows is the list of failures, until another run begins at the margin.
-			if indent > 0 {
-				continue
-			}
-			r.ended = false
-		}
-		if indent == 0 {
+		case indent == 0: // the end of the list, where another run may begin
 			o.clear()
+			listing = false
+			continue
+		case listing:
 			continue
 		}
 		name, s := glyph(rest)
 		if s == Missing {
-			if n := digits(rest); n > 0 && strings.HasPrefix(rest[n:], ") ") {
+			if n > 0 && strings.HasPrefix(rest[n:], ") ") {
 				name, s = rest[n+2:], Failed
 			} else if pending, ok := strings.CutPrefix(rest, "- "); ok {
 				name, s = pending, Skipped
@@ -199,6 +195,7 @@ func readMocha(log string, r *Results) {
 			continue
 		}
 		o.shut(indent)
+		r.ended = false
 		r.worsen(r.join(o.names, cutTime(name)), s)
 	}
 }
