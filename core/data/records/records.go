@@ -55,13 +55,16 @@ type Reader struct {
 }
 
 // Open opens a records file. Errors are of kind data.
-func Open(path string) (*Reader, error) {
+func Open(path string) (*Reader, error) { return openBeside(path, path) }
+
+// openBeside opens a file whose trees lie beside another name, as those of an
+// unfinished file do.
+func openBeside(path, name string) (*Reader, error) {
 	r, err := rows.Open(path, 0)
 	if err != nil {
 		return nil, err
 	}
-	d := NewDecoder(path)
-	return &Reader{path: path, rows: r, decoder: d.decoder, ids: map[fingerprint]bool{}}, nil
+	return &Reader{path: path, rows: r, decoder: decoder{newBlobs(name).tree}, ids: map[fingerprint]bool{}}, nil
 }
 
 // Next gives the next record, io.EOF after the last, and a [*Bad] for a line that is

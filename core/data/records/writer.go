@@ -104,7 +104,7 @@ func (w *Writer) resume() (at cursor, err error) {
 	if err := os.Truncate(partial(w.path), at.Bytes); err != nil {
 		return cursor{}, err
 	}
-	r, err := Open(partial(w.path))
+	r, err := openBeside(partial(w.path), w.path)
 	if err != nil {
 		return cursor{}, err
 	}

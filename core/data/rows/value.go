@@ -301,7 +301,6 @@ func Object(b []byte) ([]Field, error) {
 		if s.space(); s.at == len(b) || b[s.at] != '"' {
 			return nil, s.want('"')
 		}
-		s.field = ""
 		name, err := s.text()
 		if err != nil {
 			return nil, err
@@ -315,8 +314,8 @@ func Object(b []byte) ([]Field, error) {
 			return nil, err
 		}
 		out = append(out, Field{name, v})
+		s.field = ""
 	}
-	s.field = ""
 	return out, s.end()
 }
 
