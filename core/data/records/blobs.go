@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/valence-rl/valence/core/data/rows"
 	"github.com/valence-rl/valence/sdk"
@@ -20,7 +21,9 @@ import (
 //
 //	records.jsonl.blobs/ab/cdef…    64 hexadecimal digits of the SHA-256, cut after two
 type blobs struct {
-	dir   string
+	dir string
+
+	mu    sync.Mutex
 	known map[string]bool // digests that are on the disk
 	trees map[string][]sdk.File
 	order []string // of trees, oldest first
@@ -113,6 +116,8 @@ func (s *blobs) get(digest string) ([]byte, error) {
 
 // tree reads a list of files. Lists of one digest share their memory.
 func (s *blobs) tree(digest string) ([]sdk.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if files, ok := s.trees[digest]; ok {
 		return files, nil
 	}

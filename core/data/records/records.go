@@ -12,10 +12,12 @@
 package records
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/valence-rl/valence/core/data/rows"
 	"github.com/valence-rl/valence/core/diag"
@@ -86,7 +88,7 @@ func (r *Reader) Next() (*sdk.Record, error) {
 	}
 	if err != nil {
 		bad := &Bad{Line: raw.Number}
-		bad.Field, bad.Text = explain(err)
+		bad.Field, bad.Text = Explain(err)
 		return nil, bad
 	}
 	id := fingerprintOf(rec.ID)
@@ -106,7 +108,7 @@ func (r *Reader) Progress() (done, total int64) { return r.rows.Progress() }
 // Close closes the file.
 func (r *Reader) Close() error { return r.rows.Close() }
 
-// Decoder reads single lines of one records file. It is not safe for concurrent use.
+// Decoder reads single lines of one records file. It is safe for concurrent use.
 type Decoder struct{ decoder decoder }
 
 // NewDecoder makes the decoder for the lines of a file, beside which its trees lie.
@@ -115,8 +117,8 @@ func NewDecoder(path string) *Decoder { return &Decoder{decoder{newBlobs(path).t
 // Decode makes a record of a row's fields. The error names the field.
 func (d *Decoder) Decode(fields []rows.Field) (*sdk.Record, error) { return d.decoder.from(fields) }
 
-// explain splits an error into the field that is wrong and what is wrong with it.
-func explain(err error) (field, text string) {
+// Explain splits an error into the field that is wrong and what is wrong with it.
+func Explain(err error) (field, text string) {
 	var w *wrong
 	var s *rows.SyntaxError
 	switch {
@@ -147,4 +149,19 @@ func Read(path string) ([]*sdk.Record, error) {
 		}
 		out = append(out, rec)
 	}
+}
+
+// Differences names the fields in which two records differ, in their order.
+func Differences(a, b *sdk.Record) []string {
+	e := encoder{files: func(f []sdk.File) (string, error) { return fmt.Sprintf("%q", fmt.Sprint(f)), nil }}
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	var out []string
+	for i := range x.NumField() {
+		p, _ := e.value(nil, x.Field(i))
+		q, _ := e.value(nil, y.Field(i))
+		if !bytes.Equal(p, q) {
+			out = append(out, x.Type().Field(i).Name)
+		}
+	}
+	return out
 }

@@ -30,6 +30,15 @@ type Raw struct {
 	fields []Field // of Parquet
 }
 
+// Size is about what the row takes in memory, in bytes.
+func (r Raw) Size() int64 {
+	n := int64(len(r.data))
+	for _, f := range r.fields {
+		n += int64(len(f.Value.Text) + len(f.Value.JSON))
+	}
+	return n
+}
+
 // Fields are the row's fields in their order. The error is a [*SyntaxError].
 func (r Raw) Fields() ([]Field, error) {
 	if r.data == nil {
@@ -235,11 +244,14 @@ func (r *Reader) Skip(n int64) error {
 	return nil
 }
 
-// Progress says how much of the file has been read: bytes as they lie on the disk, of
-// Parquet rows.
+// Progress says how much of the file has been read, in bytes as they lie on the disk; of
+// Parquet it is an estimate.
 func (r *Reader) Progress() (done, total int64) {
 	if r.table != nil {
-		return r.number, r.table.file.NumRows()
+		if n := r.table.file.NumRows(); n > 0 {
+			done = int64(float64(r.file.size) * float64(min(r.number, n)) / float64(n))
+		}
+		return done, r.file.size
 	}
 	return r.file.read.n, r.file.size
 }
