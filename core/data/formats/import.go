@@ -226,7 +226,7 @@ func (p *producer) file(i int, s Source, format *Format, skip int64) error {
 		return err
 	}
 	lost := func(err error) error {
-		return p.add(work{file: s.Path}, rows.Raw{}, Item{Bad: &Bad{File: s.Path, Text: plainly(err), Lost: true}, At: Position{Source: i + 1}, Bytes: p.before + s.Size})
+		return p.add(work{file: s.Path}, rows.Raw{}, Item{Bad: &Bad{File: s.Path, Text: cause(err), Lost: true}, At: Position{Source: i + 1}, Bytes: p.before + s.Size})
 	}
 	r, err := rows.Open(s.Path, p.limit)
 	if err != nil {
@@ -288,6 +288,15 @@ func (p *producer) file(i int, s Source, format *Format, skip int64) error {
 			return err
 		}
 	}
+}
+
+// cause is an error without what was being done and to what, which its row says.
+func cause(err error) string {
+	var e *diag.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
 }
 
 // first finds the format of a file by its first row that can be read.
