@@ -60,7 +60,7 @@ func (g *gauge) line(done, total int64, text string, t time.Time) string {
 	if total > 0 {
 		share = min(1, float64(done)/float64(total))
 	}
-	if share > 0.01 && share < 1 {
+	if took >= time.Second && share > 0 && share < 1 {
 		clock += ", ~" + briefly(time.Duration(float64(took)*(1-share)/share)) + " left"
 	}
 	full := int(share * float64(g.width))

@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/valence-rl/valence/sdk"
@@ -89,7 +89,9 @@ func (s *Survey) note(skill, id string, res *sdk.BuildResponse, err error) {
 		reason = res.Skipped
 	}
 	// What a reason says of one record alone would make a reason of each.
-	reason = strings.ReplaceAll(reason, id, "…")
+	if name, err := regexp.Compile(`(^|\W)` + regexp.QuoteMeta(id) + `($|\W)`); err == nil && len(id) > 1 {
+		reason = name.ReplaceAllString(reason, "${1}…${2}")
+	}
 	m := s.reasons[skill][reason]
 	if m == nil {
 		m = &Missing{Reason: reason, Example: id}
