@@ -14,6 +14,7 @@ package records
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -153,7 +154,7 @@ func Read(path string) ([]*sdk.Record, error) {
 
 // Differences names the fields in which two records differ, in their order.
 func Differences(a, b *sdk.Record) []string {
-	e := encoder{files: func(f []sdk.File) (string, error) { return fmt.Sprintf("%q", fmt.Sprint(f)), nil }}
+	e := encoder{files: digestOf}
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	var out []string
 	for i := range x.NumField() {
@@ -164,4 +165,14 @@ func Differences(a, b *sdk.Record) []string {
 		}
 	}
 	return out
+}
+
+// digestOf stands for the content of a list of files.
+func digestOf(files []sdk.File) (string, error) {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %t %d\n", f.Path, f.Exec, len(f.Data))
+		h.Write(f.Data)
+	}
+	return prefix + hex.EncodeToString(h.Sum(nil)), nil
 }

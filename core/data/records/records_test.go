@@ -1,6 +1,7 @@
 package records
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,7 +66,7 @@ func drawn(t *rapid.T) []*sdk.Record {
 
 // form is all that a record holds, as one text.
 func form(r *sdk.Record) string {
-	e := encoder{files: func(f []sdk.File) (string, error) { return fmt.Sprintf("%v", f), nil }}
+	e := encoder{files: digestOf}
 	b, err := e.record(nil, r)
 	return fmt.Sprintf("%q %v", b, err)
 }
@@ -289,6 +290,27 @@ func TestForm(t *testing.T) {
 	if !strings.HasPrefix(string(b), `{"ID":"`+rec.ID+`","Repo":"`) || !strings.Contains(string(b), `"Workspace":{"Files":[{"Path":"`) {
 		t.Errorf("%s", b)
 	}
+}
+
+// What encoding/json makes of a record is read, too.
+func TestPlainJSON(t *testing.T) {
+	var b []byte
+	var want []*sdk.Record
+	for _, r := range sdktest.Records() {
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, &r)
+		b = append(append(b, line...), '\n')
+	}
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	os.WriteFile(path, b, 0o644)
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, want, got)
 }
 
 func FuzzRead(f *testing.F) {
