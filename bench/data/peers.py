@@ -18,7 +18,7 @@ def write(rows):
     with open(out, "w") as f:
         for row in rows:
             if row["repo"].lower() not in measured:
-                f.write(json.dumps(record(row)) + "\n")
+                f.write(json.dumps(record(row), default=str) + "\n")
 
 
 if peer == "json":

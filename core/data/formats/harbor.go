@@ -50,7 +50,7 @@ var harborVersions = []string{"1.0", "1.1", "1.2", "1.3", "1.4"}
 // command copies them to /tests, as Harbor does, and prints the reward in place of the
 // tests' names. Refused by name are tasks of several steps, of several containers, for
 // Windows, and with a verifier in a container of its own.
-func harbor(dir string) (*sdk.Record, *fault) {
+func harbor(dir string, d diffs) (*sdk.Record, *fault) {
 	text, err := os.ReadFile(filepath.Join(dir, harborFile))
 	if err != nil {
 		return nil, &fault{harborFile, err.Error()}
@@ -112,7 +112,7 @@ func harbor(dir string) (*sdk.Record, *fault) {
 		return nil, bad
 	}
 	rec.TestPatch = patch.Diff(func(string) ([]byte, bool) { return nil, false }, tests)
-	rec.TestFiles = changed(rec.TestPatch)
+	rec.TestFiles = changed(d.of(rec.TestPatch))
 	return rec, nil
 }
 

@@ -336,9 +336,10 @@ func (w *work) one(raw rows.Raw, item *Item) {
 		item.Bad = &Bad{File: w.file, Unit: w.unit, Row: raw.Number, ID: id, Field: f.field, Text: f.text}
 	}
 	if w.unit == "" {
-		rec, f := harbor(w.file)
+		seen := diffs{}
+		rec, f := harbor(w.file, seen)
 		if f == nil {
-			f = sound(rec, names{"task.name", "patch", "tests"})
+			f = sound(rec, names{"task.name", "patch", "tests"}, seen)
 		}
 		if f != nil {
 			bad("", f)
@@ -358,6 +359,7 @@ func (w *work) one(raw rows.Raw, item *Item) {
 		return
 	}
 	var rec *sdk.Record
+	seen := diffs{}
 	in := names{"instance_id", "patch", "test_patch"}
 	if w.format.Name == Records {
 		in = names{"ID", "Patch", "TestPatch"}
@@ -372,13 +374,13 @@ func (w *work) one(raw rows.Raw, item *Item) {
 		}
 	} else {
 		r := newRow(fields)
-		rec = w.format.record(r)
+		rec, seen = w.format.record(r), r.diffs
 		if r.bad != nil {
 			bad(rec.ID, r.bad)
 			return
 		}
 	}
-	if f := sound(rec, in); f != nil {
+	if f := sound(rec, in, seen); f != nil {
 		bad(rec.ID, f)
 		return
 	}

@@ -7,6 +7,32 @@ import (
 	"github.com/valence-rl/valence/core/patch"
 )
 
+// diffs remembers what [patch.Inspect] says of the few diffs of one record.
+type diffs map[string]inspected
+
+type inspected struct {
+	files []patch.Touched
+	err   error
+}
+
+func (d diffs) inspect(diff string) ([]patch.Touched, error) {
+	i, ok := d[diff]
+	if !ok {
+		i.files, i.err = patch.Inspect(diff)
+		d[diff] = i
+	}
+	return i.files, i.err
+}
+
+// of lists the files of a diff, none of one that is refused, as [sound] will say.
+func (d diffs) of(diff string) []patch.Touched {
+	files, err := d.inspect(diff)
+	if err != nil {
+		return nil
+	}
+	return files
+}
+
 // languages are told by the extensions of the files that a patch changes.
 var languages = map[string]string{
 	".py": "python", ".pyx": "python", ".pyi": "python", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".scala": "scala",
@@ -16,11 +42,7 @@ var languages = map[string]string{
 
 // language is that of most files of a patch, the first by name among equals; "" if none
 // is known.
-func language(diff string) string {
-	files, err := patch.Inspect(diff)
-	if err != nil {
-		return ""
-	}
+func language(files []patch.Touched) string {
 	count := map[string]int{}
 	var order []string
 	for _, f := range files {
@@ -42,11 +64,7 @@ func language(diff string) string {
 
 // changed lists the files that a test patch leaves: those that are restored before tests
 // are run.
-func changed(diff string) []string {
-	files, err := patch.Inspect(diff)
-	if err != nil {
-		return nil
-	}
+func changed(files []patch.Touched) []string {
 	var out []string
 	for _, f := range files {
 		p := f.Path

@@ -58,7 +58,7 @@ func r2e(r *row) *sdk.Record {
 		rec.BaseCommit = c.Old
 	}
 	rec.Patch, rec.TestPatch = c.patches(r)
-	rec.TestFiles = changed(rec.TestPatch)
+	rec.TestFiles = changed(r.diffs.of(rec.TestPatch))
 	expected := map[string]string{}
 	if raw := r.object("expected_output_json"); len(raw) > 0 {
 		if err := json.Unmarshal(raw, &expected); err != nil {

@@ -14,6 +14,7 @@ type row struct {
 	fields []rows.Field
 	at     map[string]int
 	used   map[string]bool
+	diffs  diffs
 	bad    *fault
 }
 
@@ -23,7 +24,7 @@ type fault struct{ field, text string }
 func (f *fault) Error() string { return f.field + ": " + f.text }
 
 func newRow(fields []rows.Field) *row {
-	r := &row{fields: fields, at: make(map[string]int, len(fields)), used: make(map[string]bool, len(fields))}
+	r := &row{fields: fields, at: make(map[string]int, len(fields)), used: make(map[string]bool, len(fields)), diffs: diffs{}}
 	for i, f := range fields {
 		r.at[f.Name] = i
 	}

@@ -17,8 +17,8 @@ type names struct{ id, patch, testPatch string }
 
 // sound refuses a record that no skill could use rightly: an ID that cannot be printed,
 // text that is no Unicode or holds a NUL where none may be, diffs and files that cannot
-// be laid down in a workspace. It gives nil for a sound one.
-func sound(r *sdk.Record, in names) *fault {
+// be laid down in a workspace. seen is what its diffs were found to be so far. It gives nil for a sound one.
+func sound(r *sdk.Record, in names, seen diffs) *fault {
 	for _, f := range []struct{ field, text string }{
 		{in.id, r.ID}, {"repo", r.Repo}, {"base_commit", r.BaseCommit}, {"image", r.Workspace.Image}, {"log_parser", r.LogParser},
 	} {
@@ -40,12 +40,12 @@ func sound(r *sdk.Record, in names) *fault {
 		return &fault{"workdir", d + " is no absolute folder"}
 	}
 	for _, d := range []struct{ field, diff string }{{in.patch, r.Patch}, {in.testPatch, r.TestPatch}} {
-		if _, err := patch.Inspect(d.diff); err != nil {
+		if _, err := seen.inspect(d.diff); err != nil {
 			return &fault{d.field, plainly(err)}
 		}
 	}
 	for _, d := range r.Workspace.Patches {
-		if _, err := patch.Inspect(d); err != nil {
+		if _, err := seen.inspect(d); err != nil {
 			return &fault{in.patch, plainly(err)}
 		}
 	}

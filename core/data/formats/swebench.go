@@ -1,8 +1,8 @@
 package formats
 
 import (
-	"slices"
 	"strings"
+	"sync"
 
 	"github.com/valence-rl/valence/core/data/suites"
 	"github.com/valence-rl/valence/sdk"
@@ -19,8 +19,8 @@ func common(r *row) *sdk.Record {
 		FailToPass: r.list("FAIL_TO_PASS"), PassToPass: r.list("PASS_TO_PASS"), LogParser: r.text("log_parser"),
 	}
 	rec.Workspace.Dir = testbed
-	rec.Language = language(rec.Patch)
-	rec.TestFiles = changed(rec.TestPatch)
+	rec.Language = language(r.diffs.of(rec.Patch))
+	rec.TestFiles = changed(r.diffs.of(rec.TestPatch))
 	return rec
 }
 
@@ -40,14 +40,18 @@ func sweBench(r *row) *sdk.Record {
 }
 
 // official says whether a repository is one of SWE-bench or SWE-bench Multilingual.
-func official(repo string) bool {
+func official(repo string) bool { return officials()[strings.ToLower(repo)] }
+
+var officials = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
 	for _, name := range []string{"swebench", "swebench-dev", "swebench-multilingual"} {
-		if s, ok := suites.Named(name); ok && slices.Contains(s.Repositories, strings.ToLower(repo)) {
-			return true
+		s, _ := suites.Named(name)
+		for _, r := range s.Repositories {
+			out[r] = true
 		}
 	}
-	return false
-}
+	return out
+})
 
 // testCommand takes from an official eval script what sets the shell up, builds, and
 // runs the tests between their markers. Left out are git's commands with the patch that

@@ -15,7 +15,7 @@ func sweSmith(r *row) *sdk.Record {
 	bug, mirror := r.need("patch"), r.need("repo")
 	rec := &sdk.Record{
 		ID: r.need("instance_id"), Repo: mirror, Source: "swesmith", Problem: r.text("problem_statement"),
-		FailToPass: r.list("FAIL_TO_PASS"), PassToPass: r.list("PASS_TO_PASS"), Language: language(bug),
+		FailToPass: r.list("FAIL_TO_PASS"), PassToPass: r.list("PASS_TO_PASS"), Language: language(r.diffs.of(bug)),
 		Workspace: sdk.Workspace{Image: r.need("image_name"), Dir: testbed, Patches: []string{bug}},
 	}
 	if owner, name, commit, ok := origin(mirror); ok {
