@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -65,15 +66,15 @@ func sniff(b []byte) (shape, error) {
 	return lines, nil // its lines are refused one by one
 }
 
-// meter counts what was read.
+// meter counts what was read, which zstd does from a goroutine of its own.
 type meter struct {
 	r io.Reader
-	n int64
+	n atomic.Int64
 }
 
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.r.Read(b)
-	m.n += int64(n)
+	m.n.Add(int64(n))
 	return n, err
 }
 

@@ -253,7 +253,7 @@ func (r *Reader) Progress() (done, total int64) {
 		}
 		return done, r.file.size
 	}
-	return r.file.read.n, r.file.size
+	return r.file.read.n.Load(), r.file.size
 }
 
 // Close closes the file.
