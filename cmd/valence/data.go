@@ -39,8 +39,11 @@ func (c *complaints) add(b *formats.Bad) {
 	switch {
 	case c.app.quiet || c.app.progress == "none":
 	case c.n <= shownRows:
-		p := c.app.paint(c.app.stderr)
-		c.gauge.said(p.in(p.yellow, "bad row:") + " " + inOneLine(b.Error()))
+		p, what := c.app.paint(c.app.stderr), "bad row:"
+		if b.Row == 0 {
+			what = "unusable:"
+		}
+		c.gauge.said(p.in(p.yellow, what) + " " + inOneLine(b.Error()))
 	case c.n == shownRows+1:
 		c.gauge.said("further bad rows are counted and not shown; -o jsonl has each")
 	}

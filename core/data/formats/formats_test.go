@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/valence-rl/valence/core/data/records"
+	"github.com/valence-rl/valence/core/data/rows"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/patch"
 	"github.com/valence-rl/valence/sdk"
@@ -379,13 +381,24 @@ func FuzzRow(f *testing.F) {
 	f.Add(`{"repo_name":"a","docker_image":"b","commit_hash":"c","parsed_commit_content":"{\"file_diffs\":[{\"old_file_content\":\"a\"}]}"}`)
 	f.Add(`{"instance_id":"a","repo":"swesmith/a__b.c","patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n","image_name":"i","FAIL_TO_PASS":["x.py::t"]}`)
 	f.Fuzz(func(t *testing.T, line string) {
-		recs, _ := imported(t, Options{}, file(t, line))
-		for _, r := range recs {
-			if row, err := SWEBenchRow(r); err == nil {
-				again, bad := imported(t, Options{Format: "swebench"}, file(t, string(row)))
-				if len(again) != 1 {
-					t.Fatalf("the row is refused: %v\n%s", bad, row)
-				}
+		fields, err := rows.Object([]byte(line))
+		if err != nil {
+			return
+		}
+		for _, format := range table {
+			r := newRow(fields)
+			rec := format.record(r)
+			if r.bad != nil || sound(rec, names{"instance_id", "patch", "test_patch"}, r.diffs) != nil {
+				continue
+			}
+			row, err := SWEBenchRow(rec)
+			if err != nil {
+				continue
+			}
+			if again, err := rows.Object(row); err != nil {
+				t.Fatalf("%v\n%s", err, row)
+			} else if d := records.Differences(rec, sweBench(newRow(again))); len(d) > 0 {
+				t.Fatalf("the row is another record: %v\n%s", d, row)
 			}
 		}
 	})
