@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -11,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/valence-rl/valence/core/data/mine"
+	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
+	"github.com/valence-rl/valence/sdk"
 )
 
 // mined is the result of data mine.
@@ -108,19 +111,20 @@ Work that was stopped goes on where it was when it is started again with the sam
 			lab.Limit = limit
 			return lab
 		}
-		w, err := newRecordFile(out)
+		w, _, err := records.Create(out)
 		if err != nil {
 			return err
 		}
-		defer w.discard()
+		defer w.Close()
+		sink := func(_ context.Context, r sdk.Record) error { return w.Append(&r) }
 		spot := a.spot("mining: ")
 		o.Told = func(p mine.Progress) { spot.show(fmt.Sprintf("%d/%d commits, %d records", p.Done, p.All, p.Records)) }
-		y, err := mine.Run(cmd.Context(), args[0], o, w.write)
+		y, err := mine.Run(cmd.Context(), args[0], o, sink)
 		spot.clear()
 		if err != nil {
 			return err
 		}
-		if err := w.finish(); err != nil {
+		if err := w.Finish(); err != nil {
 			return err
 		}
 		return a.out.result(mined{out, y, time.Since(started).Seconds()})

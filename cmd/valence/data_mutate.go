@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -16,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/valence-rl/valence/core/data/mutate"
+	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/source"
 	"github.com/valence-rl/valence/core/data/trial"
@@ -122,7 +119,7 @@ where it was when it is started again with the same --out.`,
 			}
 			r, err := runners.Find(name, tree.Files)
 			if err != nil {
-				return err
+				return diag.Wrap(diag.KindData, "mutate", arg, err)
 			}
 			if r.Language == "go" {
 				if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
@@ -136,11 +133,12 @@ where it was when it is started again with the same --out.`,
 		}
 		defer d.Close()
 		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
-		w, err := newRecordFile(out)
+		w, _, err := records.Create(out)
 		if err != nil {
 			return err
 		}
-		defer w.discard()
+		defer w.Close()
+		sink := func(_ context.Context, r sdk.Record) error { return w.Append(&r) }
 		m := made{File: out, Skills: mutate.Skills{}}
 		o.Ahead = jobs
 		for _, arg := range args {
@@ -163,7 +161,7 @@ where it was when it is started again with the same --out.`,
 			o.Heard = func(p mutate.Progress) {
 				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))
 			}
-			y, err := mutate.Run(cmd.Context(), tree, lab, o, w.write)
+			y, err := mutate.Run(cmd.Context(), tree, lab, o, sink)
 			spot.clear()
 			if err != nil {
 				return err
@@ -173,50 +171,11 @@ where it was when it is started again with the same --out.`,
 			m.Skills.Add(y.Skills)
 			a.out.event("source", y)
 		}
-		if err := w.finish(); err != nil {
+		if err := w.Finish(); err != nil {
 			return err
 		}
 		m.Seconds = time.Since(started).Seconds()
 		return a.out.result(m)
 	}
 	return cmd
-}
-
-// recordFile writes records to a file that appears when all are there.
-type recordFile struct {
-	name string
-	file *os.File
-	buf  *bufio.Writer
-}
-
-func newRecordFile(name string) (*recordFile, error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return nil, diag.Wrap(diag.KindData, "write records", name, err)
-	}
-	return &recordFile{name, f, bufio.NewWriter(f)}, nil
-}
-
-func (r *recordFile) write(_ context.Context, rec sdk.Record) error {
-	b, err := json.Marshal(rec)
-	if err == nil {
-		_, err = r.buf.Write(append(b, '\n'))
-	}
-	return diag.Wrap(diag.KindData, "write records", r.name, err)
-}
-
-func (r *recordFile) finish() error {
-	err := r.buf.Flush()
-	if err == nil {
-		err = r.file.Close()
-	}
-	if err == nil {
-		err = os.Rename(r.file.Name(), r.name)
-	}
-	return diag.Wrap(diag.KindData, "write records", r.name, err)
-}
-
-func (r *recordFile) discard() {
-	r.file.Close()
-	os.Remove(r.file.Name())
 }

@@ -11,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/data/decontaminate"
 	"github.com/valence-rl/valence/core/data/pocket"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
@@ -55,6 +57,7 @@ type Setup struct {
 	runner  scoring.Runner
 	model   scoring.Model  // nil: none is configured
 	items   []*pocket.Item // of every source, for the expert
+	cleaned decontaminate.Report
 	cleanup []func() error
 }
 
@@ -96,8 +99,8 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
-	// Every source of this build is made of Python packages.
-	if len(cfg.Sources) > 0 {
+	// The pocket world is made of Python packages.
+	if slices.ContainsFunc(cfg.Sources, func(src config.Source) bool { return src.Kind == "pocket" }) {
 		if _, err := local.Python(); err != nil {
 			return s, err
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/valence-rl/valence/sdk/grade"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 // Symptom is how one test fails.
@@ -59,7 +59,7 @@ func readUnittest(log string, failed []string, tests map[string]string) []Sympto
 			continue
 		}
 		name, _, _ = strings.Cut(name, "\n") // a docstring follows
-		id := grade.TestID(name)
+		id := testlog.DottedID(name)
 		if !slices.Contains(failed, id) {
 			continue
 		}
