@@ -372,16 +372,14 @@ func (m *Bench) reproduction(ctx context.Context, r *sdk.Record, w *trial.Worksp
 	if name == "" {
 		return nil
 	}
-	tests := []string{}
-	for _, s := range symptoms {
-		tests = append(tests, s.Test)
+	// The script shows what the issue tells, and no other of its effects.
+	var tests []string
+	if told, ok := symptom.Telling(symptoms); ok {
+		tests = append(tests, told.Test)
+	} else {
+		tests = append(tests, r.FailToPass[0])
 	}
-	for _, id := range r.FailToPass {
-		if !slices.Contains(tests, id) {
-			tests = append(tests, id)
-		}
-	}
-	for _, id := range tests[:min(len(tests), 2)] {
+	for _, id := range tests {
 		for _, file := range m.filesOf([]string{id}) {
 			scripts, err := reproduce.Scripts(ctx, m.lab, sdk.File{Path: file, Data: m.tree.At(file)}, id)
 			if err != nil {

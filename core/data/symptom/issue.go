@@ -19,19 +19,10 @@ var (
 // tell. language is that of the code; others counts the tests that fail too. The seed
 // chooses the words.
 func Issue(symptoms []Symptom, language string, others int, seed uint64) string {
-	best := -1
-	for i, s := range symptoms {
-		if s.Says == "" && s.Code == "" {
-			continue
-		}
-		if best < 0 || rank(s) > rank(symptoms[best]) {
-			best = i
-		}
-	}
-	if best < 0 {
+	s, ok := Telling(symptoms)
+	if !ok {
 		return ""
 	}
-	s := symptoms[best]
 	pick := func(list []string, what string) string {
 		return list[grade.Hash(seed, what, s.Test)%uint64(len(list))]
 	}
@@ -60,6 +51,19 @@ func Issue(symptoms []Symptom, language string, others int, seed uint64) string 
 		}
 	}
 	return b.String() + "\n"
+}
+
+// Telling gives the symptom that an issue tells; false if there is none to tell.
+func Telling(symptoms []Symptom) (best Symptom, ok bool) {
+	for _, s := range symptoms {
+		if s.Says == "" && s.Code == "" {
+			continue
+		}
+		if !ok || rank(s) > rank(best) {
+			best, ok = s, true
+		}
+	}
+	return best, ok
 }
 
 // rank prefers a symptom with both parts, and a short one.
