@@ -121,6 +121,14 @@ func readPytest(log string, failed []string, tests map[string]string) []Symptom 
 		s.Says = clip(says)
 		out = append(out, s)
 	}
+	// Runners that speak pytest's format may have the summary's lines alone.
+	for _, line := range lines {
+		rest, ok := strings.CutPrefix(line, "FAILED ")
+		id, says, told := strings.Cut(rest, " - ")
+		if ok && told && slices.Contains(failed, id) && !slices.ContainsFunc(out, func(s Symptom) bool { return s.Test == id }) {
+			out = append(out, Symptom{Test: id, Says: clip([]string{says})})
+		}
+	}
 	return out
 }
 
