@@ -60,7 +60,7 @@ Work that was stopped goes on where it was when it is started again with the sam
 	f.StringVar(&out, "out", "records.jsonl", "where the records go, a `file`")
 	f.StringVar(&o.From, "from", "HEAD", "the commit to begin at, going back")
 	f.IntVar(&o.Commits, "commits", 0, "look at most at this `number` of commits (default: all)")
-	f.StringArrayVar(&o.Paths, "path", nil, "only commits that change something below this `path`; may be repeated")
+	f.StringArrayVar(&o.Paths, "path", nil, "only commits whose sources and tests lie below this `path`; may be repeated")
 	f.IntVar(&o.Files, "files", 8, "pass over commits that change more source files than this `number`")
 	f.StringVar(&issues, "issues", "", "issues by their number: a `folder` of texts, or a file of JSON lines with number, title and body")
 	f.StringVar(&o.Runner, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")

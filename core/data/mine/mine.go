@@ -21,7 +21,7 @@ type Options struct {
 	mutate.Options          // of the records, and of the mistakes tried in what a commit changes
 	From           string   // the commit to begin at; default HEAD
 	Commits        int      // commits looked at, at most; 0: all
-	Paths          []string // only commits that change something below these; none: all
+	Paths          []string // only commits whose sources and tests all lie below these; none: all
 	Files          int      // source files that a commit changes, at most; default 8
 	Issues         Issues   // nil: there are none
 	Runners        runner.Table
@@ -135,6 +135,12 @@ func testData(p string) bool {
 	return false
 }
 
+// below says whether a path is p or lies below it.
+func below(path, p string) bool {
+	p = strings.TrimSuffix(p, "/")
+	return path == p || strings.HasPrefix(path, p+"/")
+}
+
 // prose says whether a path cannot matter to tests.
 func prose(p string) bool {
 	switch path.Ext(p) {
@@ -182,6 +188,9 @@ func (m *miner) commit(ctx context.Context, c commit, y *Yield) (*sdk.Record, er
 		return nil, refusal("only makes or removes source files")
 	}
 	for _, d := range slices.Concat(s.sources, s.tests) {
+		if len(m.Paths) > 0 && !slices.ContainsFunc(m.Paths, func(p string) bool { return below(d.path, p) }) {
+			return nil, refusal("changes sources or tests beside the paths")
+		}
 		if d.mode != "100644" && d.mode != "100755" {
 			return nil, refusal("changes a link or a submodule")
 		}

@@ -242,6 +242,9 @@ func (m *Bench) prepare(ctx context.Context) error {
 		groups = slices.DeleteFunc(groups, func(g runner.Group) bool { return !m.Only(g) })
 	}
 	limit := 2 * time.Minute
+	if m.lab.Limit > 0 {
+		limit = m.lab.Limit
+	}
 	passed := map[string]int{}
 	fine := make([]unit, 0, len(groups))
 	var first []trial.Outcome
