@@ -66,13 +66,6 @@ func (m *Bench) examine(ctx context.Context, f *Function) (*findings, error) {
 func (m *Bench) mutants(ctx context.Context, f *Function, out *findings) ([]Mutant, error) {
 	original := m.tree.At(f.Path)
 	edits := inOrder(f, m.Seed)
-	if m.Proposer != nil {
-		more, err := m.Proposer.Propose(ctx, sdk.File{Path: f.Path, Data: original}, f)
-		if err != nil {
-			return nil, err
-		}
-		edits = append(more, edits...)
-	}
 	units := m.relevant(f)
 	var mutants []Mutant
 	limit := 10 * time.Second

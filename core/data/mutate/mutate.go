@@ -31,17 +31,11 @@ type Options struct {
 	Ahead       int // functions examined at the same time; default 2
 	Env         []string
 	Deps        []sdk.File    // prepared dependencies, laid in runner.Deps
-	Proposer    Proposer      // makes further mistakes; nil: operators alone
 	Suite       time.Duration // the longest run of all tests; above it a record has only the units that matter; default 20 s
 	Heard       func(Progress)
 	Only        func(runner.Group) bool // limits what tests are run; nil: all
 	Source      string                  // of the records; default "mutate"
 	Commit      string                  // of the records; default a digest of the tree
-}
-
-// Proposer makes mistakes of its own, as a model does: whole edits of a function.
-type Proposer interface {
-	Propose(ctx context.Context, file sdk.File, f *Function) ([]Edit, error)
 }
 
 // Progress is how far the work has come.
