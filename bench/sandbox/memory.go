@@ -62,7 +62,7 @@ func descent(pid int) ([]int, error) {
 
 func private(pid int) (int, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return 0, nil // it has ended
 	}
 	if err != nil {

@@ -71,6 +71,7 @@ const spareGroups = 128
 type group struct {
 	dirs map[string]string // by controller; version 2 has one folder for all
 	fd   *os.File          // of version 2's folder, to start a process in
+	has  sandbox.Limits    // memory, CPUs and pids as set
 }
 
 // findGroups gives what this process may make groups in: version 2 where it has the
@@ -332,7 +333,21 @@ func (g *groups) take(l sandbox.Limits) (*group, error) {
 // period is that of the CPU quota, in microseconds.
 const period = 100_000
 
+// limit sets the limits of a group that no command has been started in.
 func (g *groups) limit(one *group, l sandbox.Limits) error {
+	want := sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids}
+	if one.has == want {
+		return nil
+	}
+	one.has = sandbox.Limits{}
+	if err := g.write(one, l); err != nil {
+		return err
+	}
+	one.has = want
+	return nil
+}
+
+func (g *groups) write(one *group, l sandbox.Limits) error {
 	own := 1 // the thread that forks
 	if g.unified != "" {
 		own = serverTasks

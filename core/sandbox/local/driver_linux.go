@@ -45,6 +45,7 @@ type Driver struct {
 	image      *os.File // the copy of this program that is started again, if one was needed
 	diary      *os.File // stderr of the first processes
 	spawners   *spawners
+	blanks     *blanks
 	privileged bool // a range of ids and trees of any owner are to be had
 	procfs     bool // a fresh /proc is
 	bare       bool // no namespaces are
@@ -98,6 +99,7 @@ func New(o Options) (*Driver, error) {
 		d.close()
 		return nil, err
 	}
+	d.blanks.open()
 	return d, nil
 }
 
@@ -124,6 +126,7 @@ func (d *Driver) open(dir string, cache int64) error {
 	}
 	d.image = image
 	d.spawners = &spawners{program: program, diary: d.diary}
+	d.blanks = &blanks{driver: d, closed: true} // until it is known how they are made
 	owner := -1
 	if d.privileged {
 		owner = firstID
@@ -356,6 +359,9 @@ func (d *Driver) close() error {
 	d.mu.Unlock()
 	d.alive.Wait()
 	var errs []error
+	if d.blanks != nil {
+		d.blanks.close()
+	}
 	if d.spawners != nil {
 		d.spawners.close()
 	}

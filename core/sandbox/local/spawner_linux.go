@@ -189,6 +189,13 @@ func (s *spawner) listen() {
 	close(s.dead)
 }
 
+// alive tells whether the process has not ended yet.
+func (c *child) alive() bool {
+	p := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return n == 0 && err == nil
+}
+
 // kill ends the process, and with it everything in its namespaces.
 func (c *child) kill() {
 	c.mu.Lock()

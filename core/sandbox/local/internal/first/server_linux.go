@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -118,27 +119,18 @@ func (s *server) spawner() {
 // join moves this thread, or the whole process, into control groups of version 1,
 // which one depends on the file. Where it is this thread alone, commands inherit
 // its place, and whatever they use up, the rest of the process can go on. A move
-// waits for every CPU once; meanwhile the file systems are mounted.
+// waits for every CPU once, which is why it is made ahead.
 func (s *server) join() error {
-	fd := firstTreeFD
-	if s.setup.Lower == "" {
-		fd++
+	joins, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
 	}
-	for _, b := range s.setup.Binds {
-		if b.Tree {
-			fd++
-		}
-	}
-	if s.setup.Given {
-		fd++
-	}
-	for range s.setup.Joins {
+	for fd := firstJoinFD; fd < firstJoinFD+joins; fd++ {
 		// Zero is the caller. The kernel goes by the rights of who opened the file.
 		if _, err := unix.Write(fd, []byte("0")); err != nil {
 			return fmt.Errorf("join a control group: %w", err)
 		}
 		unix.Close(fd)
-		fd++
 	}
 	return nil
 }

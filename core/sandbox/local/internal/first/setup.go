@@ -13,7 +13,6 @@ type Setup struct {
 	Inodes   uint64   // its number of files
 	Binds    []Bind   // of the host, read-only
 	Lower    string   // path of the workspace's files; "" when it comes as an open tree
-	Joins    uint64   // files of control groups that come after the trees
 	Links    []string // pairs: name in the root, target
 	Files    []string // pairs: name in the root, contents
 	Dir      string   // where the workspace appears
@@ -61,7 +60,6 @@ func (s *Setup) Encode(e *toolserver.Encoder) {
 		e.Bool(b.Tree)
 	}
 	e.String(s.Lower)
-	e.Uint(s.Joins)
 	e.Strings(s.Links)
 	e.Strings(s.Files)
 	e.String(s.Dir)
@@ -83,7 +81,6 @@ func (s *Setup) Decode(d *toolserver.Decoder) {
 		s.Binds = append(s.Binds, Bind{Path: d.String(), Target: d.String(), File: d.Bool(), Tree: d.Bool()})
 	}
 	s.Lower = d.String()
-	s.Joins = d.Uint()
 	s.Links = d.Strings()
 	s.Files = d.Strings()
 	s.Dir = d.String()
