@@ -29,20 +29,27 @@ func opener(o Options) sandboxtest.Factory {
 
 // Each level that a machine may leave to a driver goes through the whole suite.
 func TestBare(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Run(t, opener(Options{Bare: true, refused: refused{namespaces: true}}))
 }
 
 func TestBareWithoutGroups(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Run(t, opener(Options{Bare: true, refused: refused{namespaces: true, groups: true}}))
 }
 
 func TestWithoutGroups(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Run(t, opener(Options{refused: refused{groups: true}}))
 }
 
-func TestDisk(t *testing.T) { sandboxtest.Run(t, opener(Options{Upper: UpperDisk})) }
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Run(t, opener(Options{Upper: UpperDisk}))
+}
 
 func TestWithoutProcfs(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Run(t, opener(Options{refused: refused{procfs: true}}))
 }
 
@@ -59,6 +66,7 @@ func refuse() {
 
 // Where the machine really refuses namespaces, a driver says so, and goes on if asked.
 func TestRefusedNamespaces(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(refuseNamespaces) == "" {
 		const nobody = 65534
 		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}

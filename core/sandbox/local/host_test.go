@@ -254,7 +254,7 @@ func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests strin
 	if err := errors.Join(os.WriteFile(program, self, mode), os.Chmod(program, mode), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", tests)
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.parallel=4", "-test.run", tests)
 	cmd.Dir = temp
 	cmd.Env = append([]string{"PATH=" + standardPath, "HOME=" + temp, "TMPDIR=" + temp}, env...)
 	cmd.SysProcAttr = sys
@@ -270,6 +270,7 @@ func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests strin
 // TestOrdinaryUser runs the suite without any right, if this run has them all;
 // otherwise TestConformance has done just that.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -279,6 +280,7 @@ func TestOrdinaryUser(t *testing.T) {
 
 // A program that is readable by its owner alone starts from a copy.
 func TestPrivateProgram(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -302,6 +304,7 @@ func cover() {
 
 // Where no fresh /proc may be mounted sandboxes still work, and it is reported.
 func TestCoveredProc(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(coverProc) != "" {
 		if missing := newDriver(t).Isolation().Missing; !slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, "processes:") }) {
 			t.Errorf("not reported: %v", missing)

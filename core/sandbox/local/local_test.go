@@ -38,4 +38,7 @@ func openDriver(t *testing.T) sandbox.Driver {
 	return d
 }
 
-func TestConformance(t *testing.T) { sandboxtest.Run(t, openDriver) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Run(t, openDriver)
+}
