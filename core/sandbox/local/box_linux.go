@@ -187,4 +187,29 @@ func (b *box) Close() error {
 	return nil
 }
 
+// Exec runs a command; see sandbox.Sandbox.
+func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
+	r, err := b.Box.Exec(ctx, c)
+	return r, b.spared("run command", err)
+}
+
+// Write makes or removes files; see sandbox.Sandbox.
+func (b *box) Write(ctx context.Context, changes ...sdk.Change) error {
+	return b.spared("write files", b.Box.Write(ctx, changes...))
+}
+
+// spared gives err, unless what was written lies on a disk of the host that is full:
+// then nothing that the sandbox says can be trusted, and it ends.
+func (b *box) spared(op string, err error) error {
+	if b.scratch == "" && b.home == nil || diag.KindOf(err) == diag.KindSandbox {
+		return err
+	}
+	full := b.driver.full()
+	if full == nil {
+		return err
+	}
+	b.kill(full.Error())
+	return diag.Wrap(diag.KindSandbox, op, b.Name, full)
+}
+
 var _ sandbox.Sandbox = (*box)(nil)

@@ -30,6 +30,8 @@ const (
 	// What kind of sandboxes it makes.
 	hostUpper = "VALENCE_TEST_UPPER"
 	hostBare  = "VALENCE_TEST_BARE"
+	// How many of them.
+	hostCount = "VALENCE_TEST_COUNT"
 )
 
 // host makes a few sandboxes with work in the background, prints the number of
@@ -48,7 +50,9 @@ func host(dir string) {
 	d, err := New(o)
 	fail(err)
 	ctx := context.Background()
-	for range 3 {
+	count, err := strconv.Atoi(os.Getenv(hostCount))
+	fail(err)
+	for range count {
 		s, err := d.Create(ctx, sandbox.Spec{Workspace: benchWorkspace, Env: []string{hostMark + "=" + os.Getenv(hostMark)}})
 		fail(err)
 		_, err = s.Exec(ctx, sandbox.Command{Shell: "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' &) ; sleep 1000 & echo x > file"})
@@ -94,21 +98,25 @@ func mounts(t *testing.T) string {
 // When the host is killed so that it can do nothing about it, its sandboxes must
 // go with it, and the next driver must clear its files and control groups away.
 func TestKilledHost(t *testing.T) {
-	for name, o := range map[string]Options{
-		"memory": {}, "disk": {Upper: UpperDisk}, "bare": {Bare: true, refused: refused{namespaces: true}},
+	for name, c := range map[string]struct {
+		count   int
+		options Options
+	}{
+		"memory": {3, Options{}}, "disk": {3, Options{Upper: UpperDisk}}, "bare": {3, Options{Bare: true, refused: refused{namespaces: true}}},
+		"many": {64, Options{}},
 	} {
-		t.Run(name, func(t *testing.T) { killHost(t, o) })
+		t.Run(name, func(t *testing.T) { killHost(t, c.options, c.count) })
 	}
 }
 
-func killHost(t *testing.T, o Options) {
+func killHost(t *testing.T, o Options, count int) {
 	dir, mark, before := t.TempDir(), "mark-"+rand.Text(), mounts(t)
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", dir)
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), hostDir+"="+dir, hostMark+"="+mark, hostUpper+"="+string(o.Upper))
+	cmd.Env = append(os.Environ(), hostDir+"="+dir, hostMark+"="+mark, hostUpper+"="+string(o.Upper), hostCount+"="+strconv.Itoa(count))
 	if o.Bare {
 		cmd.Env = append(cmd.Env, hostBare+"=1")
 	}
@@ -142,10 +150,10 @@ func killHost(t *testing.T, o Options) {
 		defer unix.Close(fd)
 		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	if len(ends) != 3 {
+	if len(ends) != count {
 		t.Fatalf("the host made %d sandboxes", len(ends))
 	}
-	if n := len(marked(t, mark, cmd.Process.Pid)); n < 6 {
+	if n := len(marked(t, mark, cmd.Process.Pid)); n < 2*count {
 		t.Fatalf("only %d processes found of the sandboxes; looking for them proves nothing", n)
 	}
 	if err := cmd.Process.Kill(); err != nil {
