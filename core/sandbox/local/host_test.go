@@ -289,7 +289,7 @@ func TestPrivateProgram(t *testing.T) {
 // as containers do. It then has a mount namespace of its own.
 const coverProc = "VALENCE_TEST_COVER"
 
-func cover() {
+func hideProc() {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {
 		err = unix.Mount("covered", "/proc/irq", "tmpfs", unix.MS_RDONLY, "")
