@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/image"
+	"github.com/valence-rl/valence/core/sandbox/image/imagetest"
 )
 
 // hostDir, in the environment, makes this test binary a host with sandboxes that
@@ -30,6 +32,8 @@ const (
 	// What kind of sandboxes it makes.
 	hostUpper = "VALENCE_TEST_UPPER"
 	hostBare  = "VALENCE_TEST_BARE"
+	hostImage = "VALENCE_TEST_IMAGE"
+	hostStore = "VALENCE_TEST_STORE"
 )
 
 // host makes a few sandboxes with work in the background, prints the number of
@@ -44,6 +48,9 @@ func host(dir string) {
 	o := Options{Dir: dir, Upper: Upper(os.Getenv(hostUpper))}
 	if os.Getenv(hostBare) != "" {
 		o.Bare, o.refused.namespaces = true, true
+	}
+	if o.Image = os.Getenv(hostImage); o.Image != "" {
+		o.Images = storeIn(os.Getenv(hostStore), image.Options{})
 	}
 	d, err := New(o)
 	fail(err)
@@ -84,7 +91,7 @@ func mounts(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(readFile(t, "/proc/self/mounts")) {
-		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || strings.Contains(f[1], statePrefix) {
+		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || f[0] == "image" || strings.Contains(f[1], statePrefix) {
 			out.WriteString(line)
 		}
 	}
@@ -95,7 +102,7 @@ func mounts(t *testing.T) string {
 // go with it, and the next driver must clear its files and control groups away.
 func TestKilledHost(t *testing.T) {
 	for name, o := range map[string]Options{
-		"memory": {}, "disk": {Upper: UpperDisk}, "bare": {Bare: true, refused: refused{namespaces: true}},
+		"memory": {}, "disk": {Upper: UpperDisk}, "image": {Image: imagetest.Save(t, imagetest.Suite(t))}, "bare": {Bare: true, refused: refused{namespaces: true}},
 	} {
 		t.Run(name, func(t *testing.T) { killHost(t, o) })
 	}
@@ -112,6 +119,8 @@ func killHost(t *testing.T, o Options) {
 	if o.Bare {
 		cmd.Env = append(cmd.Env, hostBare+"=1")
 	}
+	store := t.TempDir()
+	cmd.Env = append(cmd.Env, hostImage+"="+o.Image, hostStore+"="+store)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +186,22 @@ func killHost(t *testing.T, o Options) {
 	}
 
 	o.Dir = dir
+	if o.Image != "" {
+		// What the host had of the store is free for others to remove.
+		o.Images = storeIn(store, image.Options{Size: 1})
+		empty, err := o.Images()
+		if err == nil {
+			err = empty.Collect(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, what := range []string{"layers", "images", "leases", "tmp"} {
+			if left, err := filepath.Glob(filepath.Join(store, "*", what, "*")); err != nil || len(left) > 0 {
+				t.Errorf("in the store: %v, %v", left, err)
+			}
+		}
+	}
 	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
