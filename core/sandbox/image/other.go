@@ -41,3 +41,9 @@ func (s *Store) Reopen(ctx context.Context, digest string) (*Image, error) {
 
 // Collect does nothing.
 func (*Store) Collect(context.Context) error { return nil }
+
+// Clear does nothing.
+func (*Store) Clear(context.Context) error { return nil }
+
+// List gives none.
+func (*Store) List(context.Context) ([]Kept, error) { return nil, nil }

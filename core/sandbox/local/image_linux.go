@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type images struct {
 	base    string        // may lie anywhere
 	folders []string      // in which other images of this machine may lie
 
+	log  *slog.Logger
 	life context.Context // of all pulls
 	stop context.CancelCauseFunc
 
@@ -62,6 +64,9 @@ var errClosed = errors.New("the driver is closed")
 func newImages(o Options) *images {
 	s := &images{store: o.Images, timeout: o.Pull, idle: maxIdle, base: o.Image, folders: o.ImageFolders,
 		known: map[string]*picture{}, digests: map[string]string{}, unused: list.New()}
+	if s.log = o.Log; s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	if s.timeout <= 0 {
 		s.timeout = 30 * time.Minute
 	}
@@ -79,6 +84,19 @@ func (d *Driver) onImage() error {
 	}
 	d.isolation.Missing = append(d.isolation.Missing, "tool chain: the image's files can be changed, for this sandbox only")
 	return nil
+}
+
+// Prepare gets an image, so that sandboxes need not wait for it. It blocks until the
+// image is there or cannot be had; see sandbox.Driver's Create for errors.
+func (d *Driver) Prepare(ctx context.Context, ref string) error {
+	if d.bare {
+		return errBare(ref)
+	}
+	p, err := d.images.take(ctx, ref)
+	if err == nil {
+		d.images.give(p)
+	}
+	return err
 }
 
 // errBare is why a sandbox without namespaces has no image.
@@ -105,7 +123,8 @@ func (s *images) take(ctx context.Context, ref string) (*picture, error) {
 	if p == nil {
 		p = &picture{ref: ref, ready: make(chan struct{}), seen: map[string]folder{}}
 		s.known[ref] = p
-		late := fmt.Errorf("it was not there within %s", s.timeout)
+		late := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S015", Summary: fmt.Sprintf("image %s: it was not there within %s", ref, s.timeout),
+			Hint: "give it longer by [sandbox] image_timeout, or pull before the run: valence sandbox prewarm"}
 		within, cancel := context.WithTimeoutCause(s.life, s.timeout, late)
 		p.cancel = cancel
 		s.pulls.Go(func() { s.pull(within, p) })
@@ -158,7 +177,11 @@ func (s *images) give(p *picture) {
 
 // pull gets p's image.
 func (s *images) pull(ctx context.Context, p *picture) {
+	began := time.Now()
 	i, err := s.get(ctx, p.ref)
+	if err == nil {
+		s.log.Info("an image is there", "image", p.ref, "digest", i.Digest, "layers", len(i.Layers), "bytes", i.Size, "took", time.Since(began).Round(time.Millisecond))
+	}
 	s.mu.Lock()
 	p.cancel()
 	p.image, p.err, p.done = i, err, true
@@ -216,7 +239,7 @@ func (s *images) allowed(ref string) error {
 	}
 	return diag.Wrap(diag.KindData, "get image", ref, &diag.Diagnostic{
 		Kind: diag.KindData, Code: "S013", Summary: fmt.Sprintf("image %s: a task may not name files of this machine", ref),
-		Hint: "allow the folder that it lies in by [sandbox.images] folders, or push it to a registry",
+		Hint: "allow the folder that it lies in by [sandbox] image_folders, or push it to a registry",
 	})
 }
 

@@ -84,6 +84,14 @@ func (e Entry) Allow(mode int64) Entry {
 // Layer archives entries.
 func Layer(t testing.TB, entries ...Entry) v1.Layer {
 	t.Helper()
+	l, err := archive(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func archive(entries []Entry) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
@@ -93,30 +101,48 @@ func Layer(t testing.TB, entries ...Entry) v1.Layer {
 			h.ModTime = made
 		}
 		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if _, err := w.Write(e.Data); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return static.NewLayer(b.Bytes(), types.OCIUncompressedLayer)
+	return static.NewLayer(b.Bytes(), types.OCIUncompressedLayer), nil
 }
 
 // Image is one of layers, the lowest first.
 func Image(t testing.TB, c v1.Config, layers ...v1.Layer) v1.Image {
 	t.Helper()
-	i := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
-	i, err := mutate.ConfigFile(i, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: c})
-	if err == nil {
-		i, err = mutate.AppendLayers(i, layers...)
-	}
+	i, err := assemble(c, layers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return i
+}
+
+func assemble(c v1.Config, layers []v1.Layer) (v1.Image, error) {
+	i := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	i, err := mutate.ConfigFile(i, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: c})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.AppendLayers(i, layers...)
+}
+
+// Make is Image of the entries of its layers, for whoever has no testing.TB.
+func Make(c v1.Config, layers ...[]Entry) (v1.Image, error) {
+	var all []v1.Layer
+	for _, entries := range layers {
+		l, err := archive(entries)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return assemble(c, all)
 }
 
 // Save writes an image as a layout in a folder of the test's and gives the reference.
