@@ -58,7 +58,7 @@ func imageDriver(t *testing.T, o Options) *Driver {
 	return d
 }
 
-func saved(t *testing.T, c v1.Config, layers ...v1.Layer) string {
+func saved(t testing.TB, c v1.Config, layers ...v1.Layer) string {
 	t.Helper()
 	return imagetest.Save(t, imagetest.Image(t, c, layers...))
 }
@@ -102,7 +102,7 @@ func shell(t *testing.T, b sandbox.Sandbox, line string) string {
 }
 
 // base is a layer with a shell and what tests here use of it.
-func base(t *testing.T) v1.Layer {
+func base(t testing.TB) v1.Layer {
 	t.Helper()
 	programs, err := imagetest.Programs(strings.Fields("bash sh cat ls id stat touch rm mkdir mv ln find env echo cp chmod")...)
 	if err != nil {

@@ -124,8 +124,8 @@ func Image(t testing.TB, c v1.Config, layers ...v1.Layer) v1.Image {
 }
 
 func assemble(c v1.Config, layers []v1.Layer) (v1.Image, error) {
-	i := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
-	i, err := mutate.ConfigFile(i, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: c})
+	i := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	i, err := mutate.ConfigFile(i, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: c, RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
 		return nil, err
 	}
