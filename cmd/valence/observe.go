@@ -28,6 +28,8 @@ func (p *view) observe(e run.Event) {
 		if e.Swap != nil {
 			p.told("swap", e.Swap)
 		}
+	case run.Pulling:
+		p.pulling(e.Text, e.Done, e.Total)
 	case run.Swapped:
 		p.noted("swapped " + swapLine(e.Swap))
 		p.told("swap", e.Swap)

@@ -42,6 +42,7 @@ var verbs = []func(*app) *cobra.Command{
 	newRejudgeCommand,
 	newReportCommand,
 	newPluginCommand,
+	newSandboxCommand,
 	newConfigCommand,
 	newDoctorCommand,
 	newVersionCommand,

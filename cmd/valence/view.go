@@ -154,6 +154,20 @@ func (p *view) opening(what string) {
 	}
 }
 
+// pulling shows how far an image is, unless something else is under way that matters more.
+func (p *view) pulling(ref string, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	phase := "pulling " + ref + ", MiB"
+	if !strings.HasPrefix(p.phase, "opening ") && !strings.HasPrefix(p.phase, "pulling ") {
+		return
+	}
+	if p.phase != phase {
+		p.enter(phase, total)
+	}
+	p.done, p.total = done, total
+}
+
 // started says that total episodes of a step or of an evaluation are under way.
 func (p *view) started(what string, total, version, steps int) {
 	p.mu.Lock()

@@ -23,7 +23,7 @@ var leaves = map[string][]string{
 	"core/policy":                       {"core/engine"},
 	"core/policy/bpe":                   {"core/policy"},
 	"core/policy/chat":                  {"core/policy", "core/policy/bpe"},
-	"core/sandbox/local":                {"core/sandbox", "core/sandbox/seccomp", "core/sandbox/toolbox", "core/sandbox/toolserver", "core/patch"},
+	"core/sandbox/local":                {"core/sandbox", "core/sandbox/image", "core/sandbox/seccomp", "core/sandbox/toolbox", "core/sandbox/toolserver", "core/patch"},
 	"core/sandbox/seccomp":              nil,
 	"core/sandbox/toolserver":           nil,
 	"core/sandbox/toolbox":              {"core/sandbox", "core/sandbox/toolserver"},

@@ -82,7 +82,10 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
 		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
 	}
-	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Upper: local.Upper(cfg.Sandbox.Upper), Bare: cfg.Sandbox.Bare, Log: o.Log})
+	driver, err := local.New(local.Options{
+		Dir: SandboxDir(), Defaults: limits, Upper: local.Upper(cfg.Sandbox.Upper), Bare: cfg.Sandbox.Bare, Log: o.Log,
+		Images: Images(cfg.Sandbox, o.Log, s.pulling), Image: cfg.Sandbox.Image, ImageFolders: cfg.Sandbox.ImageFolders, Pull: cfg.Sandbox.ImageTimeout,
+	})
 	if err != nil {
 		return s, err
 	}
@@ -91,13 +94,16 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		s.observe(Event{Kind: Warned, Text: "sandboxes are not isolated, as [sandbox] bare allows: " + strings.Join(i.Missing, "; ")})
 	}
 	s.cleanup = append(s.cleanup, driver.Close)
+	if err := s.prepare(ctx, driver); err != nil {
+		return s, err
+	}
 	s.Player = &Player{Driver: driver, Limits: limits, Rollout: rollout.Options{
 		MaxSteps: cfg.Rollout.MaxSteps, Timeout: cfg.Rollout.Timeout,
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
 	// Every source of this build is made of Python packages.
-	if len(cfg.Sources) > 0 {
+	if len(cfg.Sources) > 0 && cfg.Sandbox.Image == "" {
 		if _, err := local.Python(); err != nil {
 			return s, err
 		}

@@ -20,6 +20,9 @@ type box struct {
 	toolbox.Box
 	driver  *Driver
 	space   *workspace
+	picture *picture // whose image is the root; nil: the host's tool chain is
+	place   string   // where the workspace is in it, links followed
+	user    *toolserver.User
 	home    *home  // without namespaces
 	scratch string // folder of what is written; "": memory
 	*blank         // its processes; nil while there are none
@@ -31,14 +34,20 @@ type box struct {
 }
 
 // start makes the sandbox. On error nothing of it is left.
-func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
+func (b *box) start(ctx context.Context, ref string, w *sdk.Workspace) (err error) {
 	d := b.driver
 	defer func() {
 		if err != nil && b.blank == nil {
 			b.release()
 		}
 	}()
-	if b.space, err = d.spaces.take(w); err != nil {
+	if ref != "" {
+		err = b.dress(ctx, ref, w)
+	} else {
+		b.Env = sandbox.MergeEnv(d.tools.env, b.Env)
+		b.space, err = d.spaces.take(w)
+	}
+	if err != nil {
 		return err
 	}
 	if d.onDisk && !d.bare {
@@ -147,6 +156,9 @@ func (b *box) release() {
 	}
 	if b.space != nil {
 		d.spaces.give(b.space)
+	}
+	if b.picture != nil {
+		d.images.give(b.picture)
 	}
 	d.mu.Lock()
 	delete(d.boxes, b)

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/image"
+	"github.com/valence-rl/valence/core/sandbox/image/imagetest"
 )
 
 // hostDir, in the environment, makes this test binary a host with sandboxes that
@@ -32,6 +34,8 @@ const (
 	hostBare  = "VALENCE_TEST_BARE"
 	// How many of them.
 	hostCount = "VALENCE_TEST_COUNT"
+	hostImage = "VALENCE_TEST_IMAGE"
+	hostStore = "VALENCE_TEST_STORE"
 )
 
 // host makes a few sandboxes with work in the background, prints the number of
@@ -46,6 +50,9 @@ func host(dir string) {
 	o := Options{Dir: dir, Upper: Upper(os.Getenv(hostUpper))}
 	if os.Getenv(hostBare) != "" {
 		o.Bare, o.refused.namespaces = true, true
+	}
+	if o.Image = os.Getenv(hostImage); o.Image != "" {
+		o.Images = storeIn(os.Getenv(hostStore), image.Options{})
 	}
 	d, err := New(o)
 	fail(err)
@@ -88,7 +95,7 @@ func mounts(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(readFile(t, "/proc/self/mounts")) {
-		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || strings.Contains(f[1], statePrefix) {
+		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || f[0] == "image" || strings.Contains(f[1], statePrefix) {
 			out.WriteString(line)
 		}
 	}
@@ -103,7 +110,8 @@ func TestKilledHost(t *testing.T) {
 		options Options
 	}{
 		"memory": {3, Options{}}, "disk": {3, Options{Upper: UpperDisk}}, "bare": {3, Options{Bare: true, refused: refused{namespaces: true}}},
-		"many": {64, Options{}},
+		"image": {3, Options{Image: imagetest.Save(t, imagetest.Suite(t))}},
+		"many":  {64, Options{}},
 	} {
 		t.Run(name, func(t *testing.T) { killHost(t, c.options, c.count) })
 	}
@@ -120,6 +128,8 @@ func killHost(t *testing.T, o Options, count int) {
 	if o.Bare {
 		cmd.Env = append(cmd.Env, hostBare+"=1")
 	}
+	store := t.TempDir()
+	cmd.Env = append(cmd.Env, hostImage+"="+o.Image, hostStore+"="+store)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +195,22 @@ func killHost(t *testing.T, o Options, count int) {
 	}
 
 	o.Dir = dir
+	if o.Image != "" {
+		// What the host had of the store is free for others to remove.
+		o.Images = storeIn(store, image.Options{Size: 1})
+		empty, err := o.Images()
+		if err == nil {
+			err = empty.Collect(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, what := range []string{"layers", "images", "leases", "tmp"} {
+			if left, err := filepath.Glob(filepath.Join(store, "*", what, "*")); err != nil || len(left) > 0 {
+				t.Errorf("in the store: %v, %v", left, err)
+			}
+		}
+	}
 	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +325,7 @@ func TestPrivateProgram(t *testing.T) {
 // as containers do. It then has a mount namespace of its own.
 const coverProc = "VALENCE_TEST_COVER"
 
-func cover() {
+func hideProc() {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {
 		err = unix.Mount("covered", "/proc/irq", "tmpfs", unix.MS_RDONLY, "")

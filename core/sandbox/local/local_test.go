@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 		host(dir)
 	}
 	if os.Getenv(coverProc) != "" {
-		cover()
+		hideProc()
 	}
 	if os.Getenv(refuseNamespaces) != "" {
 		refuse()

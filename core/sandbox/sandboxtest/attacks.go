@@ -161,7 +161,7 @@ func hostFiles(s *suite) {
 			}
 		}
 	}
-	for _, line := range []string{"touch /usr/x", "touch " + dir + "/x", "echo > " + dir + "/secret", "rm " + dir + "/secret"} {
+	for _, line := range []string{"touch " + dir + "/x", "echo > " + dir + "/secret", "rm " + dir + "/secret"} {
 		if r := s.run(b, sandbox.Command{Shell: line}); r.ExitCode == 0 {
 			s.Errorf("%q works on the host's files", line)
 		}

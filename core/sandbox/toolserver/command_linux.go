@@ -80,6 +80,9 @@ func (s *Server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
+	if u := s.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
 	if s.Bare {
 		attr.Sys.Pdeathsig = syscall.SIGKILL // of the thread that forks, which ends with the process
 	}

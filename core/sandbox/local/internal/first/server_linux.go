@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -60,8 +61,20 @@ func (s *server) prepare() error {
 	if err := <-s.ready; err != nil {
 		return err
 	}
-	config := toolserver.Config{Spawn: s.onSpawner, OOM: standing, Limits: s.setup.limits(), Bare: s.setup.Bare,
+	config := toolserver.Config{Spawn: s.onSpawner, OOM: standing, Limits: s.setup.limits(), Bare: s.setup.Bare, User: s.setup.User,
 		Diff: func(limit int64) ([]wire.Change, error) { return toolserver.Overlay(s.upper, s.lower, limit) }}
+	if s.setup.Image {
+		config.Diff = func(limit int64) ([]wire.Change, error) {
+			return toolserver.OverlayAt(s.upper, s.lower, strings.TrimPrefix(s.setup.Dir, "/"), limit)
+		}
+		if _, err := os.Stat("/bin/sh"); err != nil && config.Limits != "" {
+			// No shell can set them before a command.
+			config.Limits = ""
+			if err := s.setup.bind(); err != nil {
+				return err
+			}
+		}
+	}
 	if s.setup.Bare {
 		config.Files = s.onFiles
 		config.Diff = func(limit int64) ([]wire.Change, error) { return toolserver.Copy(s.upper, s.lower, limit) }

@@ -92,10 +92,11 @@ func (s *Spawned) Decode(d *toolserver.Decoder) {
 	s.Number = d.Uint()
 }
 
-// Bounds of a packet: the message, and the descriptors with it.
+// Bounds of a packet: the message, and the descriptors with it, of which the kernel
+// takes no more.
 const (
 	PacketSize  = 16 << 10
-	PacketFiles = 64
+	PacketFiles = 253
 )
 
 // Receive reads one packet of fd. The descriptors get the close-on-exec flag. No
