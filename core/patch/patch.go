@@ -140,11 +140,15 @@ func Over(read func(path string) (sdk.Change, error), files []sdk.File, patches 
 		}
 	}
 	out := make([]sdk.Change, 0, len(now))
+	var left []sdk.File
 	for _, c := range now {
 		out = append(out, c)
+		if !c.Deleted {
+			left = append(left, sdk.File{Path: c.Path})
+		}
 	}
 	slices.SortFunc(out, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
-	return out, nil
+	return out, CheckTree(left)
 }
 
 func reader(at map[string]sdk.File) func(string) (state, error) {

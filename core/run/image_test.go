@@ -3,6 +3,8 @@ package run
 import (
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,5 +93,48 @@ func TestImageFaultIsNoScore(t *testing.T) {
 				t.Errorf("the other task: %v: %s", got.Scores[1], episodes[1].Error)
 			}
 		})
+	}
+}
+
+// Whole episodes, the evaluators' runs with them, are played on an image.
+func TestEpisodeOnImage(t *testing.T) {
+	interpreter, err := local.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := imagetest.Programs("bash", "sh", "cat", "ls", "env", "rm", "mkdir", interpreter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := imagetest.Python(interpreter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := filepath.Base(interpreter); name != "python3" {
+		library = append(library, imagetest.Link("usr/bin/python3", name))
+	}
+	ref := imagetest.Save(t, imagetest.Image(t, v1.Config{WorkingDir: "/testbed", User: "1000:1000"}, imagetest.Layer(t, programs...),
+		imagetest.Layer(t, append(library, imagetest.Folder("testbed"))...)))
+	store := t.TempDir()
+	d, err := local.New(local.Options{Dir: t.TempDir(), Defaults: limits, ImageFolders: []string{os.TempDir()}, Images: func() (*image.Store, error) {
+		return image.Open(store, image.Options{Form: local.Form()})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	k := skillOn(t, d, "repro")
+	on := task(t, k, lookup, 1)
+	on.Workspace.Image, on.Workspace.Dir = ref, ""
+	k.Binding().Eval["eval"] = []*sdk.Task{on}
+	p := policy.NewScripted("scripted", func(*sdk.Task, uint64) []policy.Turn {
+		return []policy.Turn{bash("pwd > where"), create("reproduce.py", "from names import lookup\nassert lookup('z') == ''\n"), say("")}
+	})
+	ev, episodes, err := setup(d, 0, nil, k).Measure(t.Context(), p, "eval", 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := episodes[0]; e.Outcome != journal.Scored || len(ev.Skills[0].Scores[0]) != 1 || ev.Skills[0].Scores[0][0] != 1 {
+		t.Errorf("outcome %q, scores %v: %s %s", e.Outcome, ev.Skills[0].Scores, e.Error, e.Reason)
 	}
 }

@@ -68,7 +68,6 @@ func refuse() {
 func TestRefusedNamespaces(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(refuseNamespaces) == "" {
-		const nobody = 65534
 		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		if os.Geteuid() == 0 {
 			id[0].HostID = nobody

@@ -184,7 +184,10 @@ func (m *cover) change(place string, c sdk.Change) error {
 	if there && was.IsFile() {
 		mode, uid, gid = os.FileMode(was.Mode&0o777), was.UID, was.GID
 	}
-	if mode &^= 0o111; c.Exec {
+	switch {
+	case !c.Exec:
+		mode &^= 0o111
+	case mode&0o111 == 0:
 		mode |= 0o111
 	}
 	m.bytes += (int64(len(c.Data)) + blockSize - 1) / blockSize * blockSize
@@ -266,7 +269,19 @@ func (m *cover) whiteout(p string) error {
 	if err := m.folder(path.Dir(p), false, 0, 0); err != nil {
 		return err
 	}
-	if err := unix.Mknod(filepath.Join(m.dir, p), unix.S_IFCHR, 0); err != nil {
+	name := filepath.Join(m.dir, p)
+	err := error(unix.EPERM)
+	if !m.spaces.marks {
+		err = unix.Mknod(name, unix.S_IFCHR, 0)
+	}
+	if errors.Is(err, unix.EPERM) {
+		// An overlay, as a container's root is one, takes no such devices. Marks need Linux
+		// 6.7, and a folder with one in it cannot be removed: the kernel takes it for a file then.
+		err = errors.Join(os.WriteFile(name, nil, 0o600), m.own(name, m.id(0), m.id(0)),
+			unix.Setxattr(name, "user.overlay.whiteout", []byte("y"), 0),
+			unix.Setxattr(filepath.Dir(name), "user.overlay.opaque", []byte("x"), 0))
+	}
+	if err != nil {
 		return fmt.Errorf("hide %s: %w", p, err)
 	}
 	return nil

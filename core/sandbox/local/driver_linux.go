@@ -142,7 +142,7 @@ func (d *Driver) open(dir string, cache int64) error {
 	if cache <= 0 {
 		cache = 1 << 30
 	}
-	d.spaces = &workspaces{dir: d.state.dir, owner: owner, most: cache, known: map[string]*workspace{}, unused: list.New()}
+	d.spaces = &workspaces{dir: d.state.dir, owner: owner, most: cache, marks: d.refused.devices, known: map[string]*workspace{}, unused: list.New()}
 	interpreter, prefix, err := python()
 	if err != nil {
 		d.log.Warn("sandboxes will have no python3", "cause", err)

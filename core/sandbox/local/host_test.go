@@ -301,6 +301,9 @@ func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests strin
 	}
 }
 
+// nobody is the user without rights.
+const nobody = 65534
+
 // TestOrdinaryUser runs the suite without any right, if this run has them all;
 // otherwise TestConformance has done just that.
 func TestOrdinaryUser(t *testing.T) {
@@ -308,7 +311,6 @@ func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	const nobody = 65534
 	again(t, 0o755, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, ".", wantLevel+"=namespaces-unprivileged")
 }
 

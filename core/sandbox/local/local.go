@@ -77,7 +77,7 @@ const (
 )
 
 // refused is what a machine may refuse a driver.
-type refused struct{ namespaces, procfs, groups bool }
+type refused struct{ namespaces, procfs, groups, devices bool }
 
 // defaultDir is where a workspace appears unless it says otherwise.
 const defaultDir = "/workspace"

@@ -28,6 +28,7 @@ type workspaces struct {
 	dir   string
 	owner int   // who owns the files, -1 for whoever runs this
 	most  int64 // bytes of unused ones to keep
+	marks bool  // devices are refused, whiteouts are marks
 
 	mu     sync.Mutex
 	known  map[string]*workspace

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"maps"
 	"net/http"
@@ -189,8 +190,9 @@ func Push(t testing.TB, ref string, i v1.Image) string {
 	return d.String()
 }
 
-// Programs gives the programs of this machine that are called names, with the libraries
-// that they are linked with, where this machine has them. The error names all that is missing.
+// Programs gives the programs of this machine that are called names, or lie at them, with
+// the libraries that they are linked with, where this machine has them. The error names all
+// that is missing.
 func Programs(names ...string) ([]Entry, error) {
 	files := map[string]string{} // path in the image, file of the machine
 	var missing []string
@@ -203,20 +205,9 @@ func Programs(names ...string) ([]Entry, error) {
 			missing = append(missing, n)
 			continue
 		}
-		files["usr/bin/"+n] = program
-		out, err := exec.Command("ldd", program).Output()
-		if err != nil {
-			continue // it is linked statically, or a script
-		}
-		for field := range strings.FieldsSeq(string(out)) {
-			if !strings.HasPrefix(field, "/") {
-				continue
-			}
-			dir, err := filepath.EvalSymlinks(filepath.Dir(field))
-			if err != nil {
-				return nil, err
-			}
-			files[strings.TrimPrefix(filepath.Join(dir, filepath.Base(field)), "/")] = field
+		files["usr/bin/"+filepath.Base(n)] = program
+		if err := libraries(program, files); err != nil {
+			return nil, err
 		}
 	}
 	if len(missing) > 0 {
@@ -228,6 +219,32 @@ func Programs(names ...string) ([]Entry, error) {
 			entries = append(entries, Link(d, to))
 		}
 	}
+	more, err := read(files)
+	return append(entries, more...), err
+}
+
+// libraries adds to files what a program or a library is linked with.
+func libraries(program string, files map[string]string) error {
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		return nil // it is linked statically, or a script
+	}
+	for field := range strings.FieldsSeq(string(out)) {
+		if !strings.HasPrefix(field, "/") {
+			continue
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(field))
+		if err != nil {
+			return err
+		}
+		files[strings.TrimPrefix(filepath.Join(dir, filepath.Base(field)), "/")] = field
+	}
+	return nil
+}
+
+// read makes entries of files of this machine.
+func read(files map[string]string) ([]Entry, error) {
+	var entries []Entry
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		data, err := os.ReadFile(files[n])
 		if err != nil {
@@ -236,6 +253,35 @@ func Programs(names ...string) ([]Entry, error) {
 		entries = append(entries, Entry{Header: tar.Header{Name: n, Typeflag: tar.TypeReg, Mode: 0o755}, Data: data})
 	}
 	return entries, nil
+}
+
+// Python gives the library of this machine's interpreter at program, without its tests,
+// at the place where it lies here. The program itself is one of Programs.
+func Python(program string) ([]Entry, error) {
+	out, err := exec.Command(program, "-I", "-S", "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s does not say where its library is: %w", program, err)
+	}
+	dir, files := strings.TrimSpace(string(out)), map[string]string{}
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && slices.Contains([]string{"test", "tests", "__pycache__", "idlelib", "ensurepip", "site-packages", "dist-packages"}, e.Name()):
+			return filepath.SkipDir
+		case e.IsDir():
+			return nil
+		}
+		files[strings.TrimPrefix(name, "/")] = name
+		if filepath.Ext(name) == ".so" {
+			return libraries(name, files)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return read(files)
 }
 
 // suite are the programs that the conformance suite of sandboxes runs.
