@@ -11,7 +11,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"

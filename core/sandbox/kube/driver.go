@@ -17,7 +17,6 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/patch"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
 	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"
@@ -46,22 +45,11 @@ type Driver struct {
 
 var _ sandbox.Driver = (*Driver)(nil)
 
-// Init turns this program into what its first argument says if that is "toolserver",
-// and then does not return. Main functions call it first: pods run them.
-func Init(args []string, exit func(code int)) {
-	if len(args) > 1 && args[1] == "toolserver" {
-		exit(inside.Main(args[2:]))
-	}
-}
-
 // New opens a session in the cluster and makes one sandbox, which shows that pods
 // run and reach nothing. An error that somebody can mend is a diag.Diagnostic of
 // KindSandbox. New blocks for seconds, and for as long as images are pulled.
 func New(ctx context.Context, o Options) (*Driver, error) {
 	const op = "start sandboxes in the cluster"
-	if o.ToolsPath == "" {
-		o.ToolsPath = "/usr/local/bin/valence"
-	}
 	if o.Creates <= 0 {
 		o.Creates = 8
 	}

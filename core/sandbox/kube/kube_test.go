@@ -24,7 +24,7 @@ func cluster(t *testing.T) Options {
 	if file == "" {
 		t.Skipf("it needs a cluster: run `make test-kube`, which makes one, or set %s", kubeconfig)
 	}
-	return Options{Kubeconfig: file, Image: "localhost/busybox:1", Tools: "localhost/valence:1"}
+	return Options{Kubeconfig: file, Image: "localhost/busybox:1", Tools: "localhost/valence-tools:1"}
 }
 
 func open(t *testing.T, o Options) *Driver {

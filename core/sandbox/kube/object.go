@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 )
 
 // kind is what pods must have in common to stand in for each other.
@@ -67,12 +67,12 @@ func (d *Driver) object(k kind) *corev1.Pod {
 			Volumes:                       []corev1.Volume{{Name: "tools", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			InitContainers: []corev1.Container{{
 				Name: "tools", Image: o.Tools, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(false), SecurityContext: secured,
-				Command:   []string{o.ToolsPath, "toolserver", inside.Copy},
+				Command:   []string{inside.Source, inside.Copy},
 				Resources: resources,
 			}},
 			Containers: []corev1.Container{{
 				Name: container, Image: k.image, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(true), SecurityContext: secured,
-				Command:   []string{inside.Program, "toolserver", inside.Serve},
+				Command:   []string{inside.Program, inside.Serve},
 				Resources: resources,
 			}},
 		},
