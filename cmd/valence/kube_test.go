@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,8 +65,9 @@ func left(t *testing.T, kubeconfig string) (names []string) {
 func TestKubeTrain(t *testing.T) {
 	kubeconfig, sets := onCluster(t)
 	adopt(t)
-	q := newQuickstart(t, append(sets, "run.steps=1", "grpo.groups_per_step=2", "grpo.group_size=2", "eval.tasks=1",
-		"source.0.count=4", "source.1.count=4", "source.2.count=2", "source.3.count=2", "source.4.count=1", "source.5.count=1", "rollout.concurrency=6")...)
+	sets = append(sets, "run.steps=1", "grpo.groups_per_step=2", "grpo.group_size=2", "eval.tasks=1",
+		"source.0.count=4", "source.1.count=4", "source.2.count=2", "source.3.count=2", "source.4.count=1", "source.5.count=1", "rollout.concurrency=6")
+	q := newQuickstart(t, sets...)
 	q.run(t, 0, "train")
 	var i sandbox.Isolation
 	b, err := os.ReadFile(filepath.Join(string(q.folder()), "isolation.json"))
@@ -76,9 +78,46 @@ func TestKubeTrain(t *testing.T) {
 		t.Errorf("isolation.json: %s, %v", b, err)
 	}
 	got := q.outcome(t, 1)
-	t.Logf("%+v", got)
 	if names := left(t, kubeconfig); len(names) > 0 {
 		t.Errorf("left in the cluster: %v", names)
 	}
 	q.leavesNothing(t)
+
+	// Where commands ran makes no difference.
+	here := newQuickstart(t, append(sets, "sandbox.driver=local")...)
+	here.run(t, 0, "train")
+	if want := here.outcome(t, 1); got != want {
+		t.Errorf("on the cluster %+v, with local sandboxes %+v", got, want)
+	}
+}
+
+// TestKubeDoctor: doctor says what pods get, and what is wrong with a cluster.
+func TestKubeDoctor(t *testing.T) {
+	kubeconfig, sets := onCluster(t)
+	adopt(t)
+	for _, c := range []struct {
+		set    string
+		code   int
+		stdout string
+	}{
+		{"run.seed=1", 0, "kube: pod; limits on memory, cpu, output"},
+		{"sandbox.kube.image=localhost/busybox:1", 12, "has no Python 3.8 or newer"},
+		{"sandbox.kube.tools=localhost/busybox:1", 12, "valence-toolserver"},
+		{"sandbox.kube.namespace=nowhere", 12, "kubectl apply -f deploy/namespace.yaml"},
+		{"sandbox.kube.context=nowhere", 12, "name a kubeconfig"},
+		{"sandbox.kube.runtime_class=nowhere", 12, "RuntimeClass \"nowhere\" not found"},
+	} {
+		q := newQuickstart(t, append(sets, c.set)...)
+		args := []string{"doctor", "-c", "examples/quickstart/run.toml"}
+		for _, s := range q.sets {
+			args = append(args, "--set", s)
+		}
+		p := q.plain(t, c.code, args...)
+		if !strings.Contains(p.stdout.String(), c.stdout) {
+			t.Errorf("%s: want %q in\n%s", c.set, c.stdout, p.stdout.String())
+		}
+	}
+	if names := left(t, kubeconfig); len(names) > 0 {
+		t.Errorf("left in the cluster: %v", names)
+	}
 }
