@@ -40,7 +40,7 @@ var fixed = []string{"LANG=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONDONTWR
 func (b *box) start(ctx context.Context, image string, files []sdk.Change, env []string) error {
 	d := b.driver
 	var err error
-	if b.object, err = d.take(ctx, kind{image: image, limits: b.Limits}); err != nil {
+	if b.object, err = d.take(ctx, kindOf(image, b.Limits)); err != nil {
 		return err
 	}
 	b.life, b.end = context.WithCancel(d.life)

@@ -104,7 +104,7 @@ func TestWarm(t *testing.T) {
 	o.Warm = 3
 	d := open(t, o)
 	first := create(t, d)
-	p := d.pools[kind{image: o.Image, limits: first.Limits}]
+	p := d.pools[kindOf(o.Image, first.Limits)]
 	ready := func() (names []string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type Driver struct {
 
 	mu     sync.Mutex
 	closed bool
+	lost   bool // the session is gone
 	boxes  map[*box]bool
 	pools  map[kind]*pool
 	nodes  map[string]*verdict
@@ -91,7 +93,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err == nil {
-		go s.keep(d.life)
+		go s.keep(d.life, d.lose)
 		err = d.probe(ctx)
 	}
 	if err != nil {
@@ -99,6 +101,18 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		return nil, diag.Wrap(diag.KindSandbox, op, c.namespace, err)
 	}
 	return d, nil
+}
+
+// lose takes note that the session is gone, and with it every pod.
+func (d *Driver) lose() {
+	d.mu.Lock()
+	d.lost = true
+	boxes := slices.Collect(maps.Keys(d.boxes))
+	d.mu.Unlock()
+	d.log.Error("no sandbox can be made any more", "session", d.session.name, "cause", errLost)
+	for _, b := range boxes {
+		b.kill(errLost.Error())
+	}
 }
 
 // probe makes the first sandbox.
@@ -160,6 +174,10 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if d.closed {
 		d.mu.Unlock()
 		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "the driver is closed")
+	}
+	if d.lost {
+		d.mu.Unlock()
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "%w", errLost)
 	}
 	d.alive.Add(1)
 	d.mu.Unlock()
@@ -234,8 +252,10 @@ func (d *Driver) create(ctx context.Context, object *corev1.Pod) (*corev1.Pod, e
 	if err != nil {
 		// It may exist all the same.
 		d.remove(object)
+		return nil, err
 	}
-	return made, err
+	slim(made)
+	return made, nil
 }
 
 // remove deletes a pod, in the background. Close waits for it.
@@ -243,13 +263,19 @@ func (d *Driver) remove(object *corev1.Pod) {
 	d.alive.Go(func() {
 		d.deletes <- struct{}{}
 		defer func() { <-d.deletes }()
-		defer d.pods.forget(object.UID)
-		none, ctx := int64(0), context.WithoutCancel(d.life)
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		if object.UID != "" {
+			defer d.pods.forget(object.UID)
+		}
+		none := int64(0)
+		options := metav1.DeleteOptions{GracePeriodSeconds: &none}
+		if object.UID != "" { // of a create that failed nothing but the name is known
+			options.Preconditions = metav1.NewUIDPreconditions(string(object.UID))
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.life), time.Minute)
 		defer cancel()
 		err := retry(ctx, func() error {
-			err := d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(ctx, object.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
-			if apierrors.IsNotFound(err) {
+			err := d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(ctx, object.Name, options)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // Conflict: it is another one
 				return nil
 			}
 			return err
@@ -266,10 +292,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	again := d.closed
 	d.closed = true
-	boxes := make([]*box, 0, len(d.boxes))
-	for b := range d.boxes {
-		boxes = append(boxes, b)
-	}
+	boxes := slices.Collect(maps.Keys(d.boxes))
 	pools := d.pools
 	d.pools = map[kind]*pool{}
 	d.mu.Unlock()

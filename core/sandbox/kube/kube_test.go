@@ -1,11 +1,15 @@
 package kube
 
 import (
+	"context"
 	"os"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/sandboxtest"
+	"github.com/valence-rl/valence/sdk"
 )
 
 // kubeconfig, in the environment, is that of a cluster with the images below and the
@@ -14,6 +18,9 @@ const kubeconfig = "VALENCE_TEST_KUBECONFIG"
 
 func TestMain(m *testing.M) {
 	sandboxtest.Probe()
+	if os.Getenv(host) != "" {
+		beHost()
+	}
 	os.Exit(m.Run())
 }
 
@@ -37,9 +44,30 @@ func open(t *testing.T, o Options) *Driver {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
+		leavesNothing(t, d)
 	})
 	return d
 }
+
+// leavesNothing looks for what a closed driver left.
+func leavesNothing(t *testing.T, d *Driver) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	mine := metav1.ListOptions{LabelSelector: labelSession + "=" + d.session.name}
+	pods, err := d.clients.writes.CoreV1().Pods(d.clients.namespace).List(ctx, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := d.clients.writes.CoreV1().ConfigMaps(d.clients.namespace).List(ctx, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items)+len(maps.Items) > 0 {
+		t.Errorf("left in the cluster: %d pods, %d sessions", len(pods.Items), len(maps.Items))
+	}
+}
+
+func change(path, text string) sdk.Change { return sdk.Change{Path: path, Data: []byte(text)} }
 
 func TestConformance(t *testing.T) {
 	o := cluster(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +23,10 @@ type pods struct {
 
 // pod is what is known of one.
 type pod struct {
-	object  *corev1.Pod   // nil: the watch has not shown it yet
-	gone    bool          // it was deleted
-	changed chan struct{} // closed and replaced when any of this changes
+	object    *corev1.Pod   // nil: the watch has not shown it yet
+	gone      bool          // it was deleted
+	forgotten bool          // nobody will ask again; it is kept until the watch shows its end
+	changed   chan struct{} // closed and replaced when any of this changes
 }
 
 // watchPods begins the watch, which ends with ctx, and returns once it is in step.
@@ -35,7 +37,7 @@ func watchPods(ctx context.Context, c *clients, session string, log *slog.Logger
 	informer := cache.NewSharedInformer(lw, &corev1.Pod{}, 0)
 	err := informer.SetTransform(func(o any) (any, error) {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.ManagedFields = nil
+			slim(p)
 		}
 		return o, nil
 	})
@@ -86,6 +88,12 @@ func (p *pods) set(object *corev1.Pod, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.entry(object.UID)
+	if e.forgotten {
+		if gone {
+			delete(p.known, object.UID)
+		}
+		return
+	}
 	e.object, e.gone = object, gone
 	close(e.changed)
 	e.changed = make(chan struct{})
@@ -99,11 +107,21 @@ func (p *pods) look(id types.UID) (object *corev1.Pod, gone bool, changed <-chan
 	return e.object, e.gone, e.changed
 }
 
-// forget is for pods that nobody will ask about again.
+// forget is for deleted pods that nobody will ask about again.
 func (p *pods) forget(id types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, id)
+	if e := p.entry(id); e.gone {
+		delete(p.known, id)
+	} else {
+		e.object, e.forgotten = nil, true
+	}
+}
+
+// slim drops what nobody asks for from a pod that is kept: three quarters of it.
+func slim(p *corev1.Pod) {
+	p.ManagedFields, p.OwnerReferences = nil, nil
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
 }
 
 // running waits until the pod's container runs. It fails as soon as it never will.
@@ -162,7 +180,7 @@ func reason(object *corev1.Pod) string {
 }
 
 // hopeless are the reasons why a container waits that no waiting mends. A pull that
-// failed once is tried again by the kubelet; ImagePullBackOff comes after that.
+// failed is tried again by the kubelet; ImagePullBackOff comes after the first time.
 var hopeless = map[string]bool{
 	"ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
 	"CreateContainerError": true, "RunContainerError": true, "CrashLoopBackOff": true,
@@ -172,12 +190,24 @@ var hopeless = map[string]bool{
 func stuck(object *corev1.Pod) error {
 	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
 		for _, c := range list {
-			if w := c.State.Waiting; w != nil && hopeless[w.Reason] {
+			if w := c.State.Waiting; w != nil && hopeless[w.Reason] && !(w.Reason == "ImagePullBackOff" && silent(w.Message)) {
 				return fmt.Errorf("image %s: %s: %s", c.Image, w.Reason, w.Message)
 			}
 		}
 	}
 	return nil
+}
+
+// silent tells whether a pull failed because the registry could not be asked, which
+// may be otherwise a moment later. There is no code for it, just the node's words.
+func silent(message string) bool {
+	for _, s := range []string{"connection refused", "connection reset", "timeout", "no such host", "server misbehaving", "network is unreachable",
+		"no route to host", "unexpected EOF", "500 Internal", "502 Bad", "503 Service", "504 Gateway", "429 Too"} {
+		if strings.Contains(message, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // progress says how far a pod has come.

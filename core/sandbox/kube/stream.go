@@ -86,8 +86,8 @@ func (c *clients) open(ctx context.Context, pod string) (*stream, error) {
 	}()
 	// A stream that is stuck does not notice its context's end in a read of the pipe.
 	context.AfterFunc(ctx, func() {
-		in.CloseWithError(io.ErrClosedPipe)
-		out.CloseWithError(io.ErrClosedPipe)
+		stdin.CloseWithError(io.ErrClosedPipe)
+		stdout.CloseWithError(io.ErrClosedPipe)
 	})
 	return &stream{Reader: out, Writer: in, cancel: cancel}, nil
 }
