@@ -94,7 +94,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
-	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits}
+	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits, Retries: s.retries()}
 	if cfg.Sandbox.Memo {
 		s.Memo = scoring.NewMemo(s.runner, 0)
 		s.runner = s.Memo

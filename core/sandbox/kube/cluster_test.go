@@ -13,7 +13,7 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 )
 
-func create(t *testing.T, d *Driver) *box {
+func create(t testing.TB, d *Driver) *box {
 	t.Helper()
 	b, err := d.Create(t.Context(), sandbox.Spec{Name: t.Name()})
 	if err != nil {

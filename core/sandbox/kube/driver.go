@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -51,7 +52,21 @@ var _ sandbox.Driver = (*Driver)(nil)
 // run and reach nothing. An error that somebody can mend is a diag.Diagnostic of
 // KindSandbox. New blocks for seconds, and for as long as images are pulled.
 func New(ctx context.Context, o Options) (*Driver, error) {
-	const op = "start sandboxes in the cluster"
+	d, err := begin(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		return nil, diag.Wrap(diag.KindSandbox, starting, d.clients.namespace, err)
+	}
+	return d, nil
+}
+
+const starting = "start sandboxes in the cluster"
+
+// begin opens a session and watches it.
+func begin(ctx context.Context, o Options) (*Driver, error) {
 	if o.Creates <= 0 {
 		o.Creates = 8
 	}
@@ -65,7 +80,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Image == "" || o.Tools == "" {
-		return nil, diag.Errorf(diag.KindConfig, op, "", "an image for workspaces and one with the tools are needed")
+		return nil, diag.Errorf(diag.KindConfig, starting, "", "an image for workspaces and one with the tools are needed")
 	}
 	if o.Defaults.Create <= 0 {
 		o.Defaults.Create = 5 * time.Minute // images may have to be pulled
@@ -92,14 +107,11 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err == nil {
-		go s.keep(d.life, d.lose)
-		err = d.probe(ctx)
-	}
-	if err != nil {
+	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err != nil {
 		d.Close()
-		return nil, diag.Wrap(diag.KindSandbox, op, c.namespace, err)
+		return nil, diag.Wrap(diag.KindSandbox, starting, c.namespace, err)
 	}
+	go s.keep(d.life, d.lose)
 	return d, nil
 }
 
@@ -111,7 +123,7 @@ func (d *Driver) lose() {
 	d.mu.Unlock()
 	d.log.Error("no sandbox can be made any more", "session", d.session.name, "cause", errLost)
 	for _, b := range boxes {
-		b.kill(errLost.Error())
+		b.kill(errLost)
 	}
 }
 
@@ -188,9 +200,18 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	defer cancel()
 	stop := context.AfterFunc(d.life, cancel)
 	defer stop()
-	b := &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
-	b.Kill = b.kill
-	if err := b.start(within, image, files, sandbox.MergeEnv(w.Env, spec.Env)); err != nil {
+	var b *box
+	for attempt := 1; ; attempt++ {
+		b = &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
+		b.Kill = func(reason string) { b.kill(errors.New(reason)) }
+		err = b.start(within, image, files, sandbox.MergeEnv(w.Env, spec.Env))
+		// A sandbox that nobody has used can be made again.
+		if err == nil || attempt == attempts || within.Err() != nil || !errors.Is(err, errTaken) {
+			break
+		}
+		d.log.Debug("a sandbox is made again", "sandbox", spec.Name, "cause", err)
+	}
+	if err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
 		}
@@ -198,6 +219,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	}
 	return b, nil
 }
+
+// attempts is how many pods are made for a sandbox while the cluster takes them.
+const attempts = 3
 
 // sentence is an error as text: the deadline of a Create is not the caller's, whom
 // an error that is context.DeadlineExceeded would mislead.

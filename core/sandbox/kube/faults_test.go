@@ -93,7 +93,7 @@ func lost(t *testing.T, b *box, err error, word string) {
 }
 
 // works asks for an answer.
-func works(t *testing.T, b *box) {
+func works(t testing.TB, b *box) {
 	t.Helper()
 	if r, err := b.Exec(t.Context(), sandbox.Command{Shell: "echo alive"}); err != nil || string(r.Output) != "alive\n" {
 		t.Errorf("%q, %v", r.Output, err)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // cluster skips a test where there is none, and gives the options for it.
-func cluster(t *testing.T) Options {
+func cluster(t testing.TB) Options {
 	t.Helper()
 	file := os.Getenv(kubeconfig)
 	if file == "" {
@@ -34,7 +34,7 @@ func cluster(t *testing.T) Options {
 	return Options{Kubeconfig: file, Image: "localhost/busybox:1", Tools: "localhost/valence-tools:1"}
 }
 
-func open(t *testing.T, o Options) *Driver {
+func open(t testing.TB, o Options) *Driver {
 	t.Helper()
 	d, err := New(t.Context(), o)
 	if err != nil {
@@ -50,7 +50,7 @@ func open(t *testing.T, o Options) *Driver {
 }
 
 // leavesNothing looks for what a closed driver left.
-func leavesNothing(t *testing.T, d *Driver) {
+func leavesNothing(t testing.TB, d *Driver) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	mine := metav1.ListOptions{LabelSelector: labelSession + "=" + d.session.name}
@@ -68,6 +68,15 @@ func leavesNothing(t *testing.T, d *Driver) {
 }
 
 func change(path, text string) sdk.Change { return sdk.Change{Path: path, Data: []byte(text)} }
+
+// The page on sandboxes says of pods what the driver says, and the suite holds it to it.
+func TestTable(t *testing.T) {
+	own := cluster(t)
+	own.CPUShare = 1
+	sandboxtest.Table(t, "../../../docs/sandbox.md", map[string]sandbox.Isolation{
+		"pod": open(t, cluster(t)).Isolation(), "pod, CPUs of its own": open(t, own).Isolation(),
+	})
+}
 
 func TestConformance(t *testing.T) {
 	o := cluster(t)

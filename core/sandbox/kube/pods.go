@@ -2,8 +2,10 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,17 +149,31 @@ func (p *pods) running(ctx context.Context, id types.UID) (*corev1.Pod, error) {
 	}
 }
 
+// errTaken is in the errors of pods that ended through no fault of their own: the
+// cluster took them, and another one may fare better.
+var errTaken = errors.New("taken by the cluster")
+
 // ended is why a pod is over, or nil.
 func ended(object *corev1.Pod, gone bool) error {
 	switch {
 	case object != nil && (object.Status.Phase == corev1.PodFailed || object.Status.Phase == corev1.PodSucceeded):
+		if taken[object.Status.Reason] {
+			return fmt.Errorf("its pod was %w: %s", errTaken, reason(object))
+		}
 		return fmt.Errorf("its pod ended: %s", reason(object))
 	case gone:
-		return fmt.Errorf("its pod was deleted")
+		return fmt.Errorf("its pod was %w: it was deleted", errTaken)
 	case object != nil && object.DeletionTimestamp != nil:
-		return fmt.Errorf("its pod is being deleted")
+		return fmt.Errorf("its pod was %w: it is being deleted", errTaken)
 	}
 	return nil
+}
+
+// taken are reasons of a node to end a pod, or not to admit it: two hosts' pods may
+// have been promised the same room.
+var taken = map[string]bool{
+	"Evicted": true, "NodeLost": true, "NodeShutdown": true, "Terminated": true, "Shutdown": true, "Preempting": true, "NodeAffinity": true,
+	"OutOfcpu": true, "OutOfmemory": true, "OutOfpods": true, "OutOfephemeral-storage": true, "UnexpectedAdmissionError": true,
 }
 
 // reason puts what the pod's status says of its end into a line.
@@ -179,10 +195,9 @@ func reason(object *corev1.Pod) string {
 	return text
 }
 
-// hopeless are the reasons why a container waits that no waiting mends. A pull that
-// failed is tried again by the kubelet; ImagePullBackOff comes after the first time.
+// hopeless are the reasons why a container waits that no waiting mends.
 var hopeless = map[string]bool{
-	"ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
+	"InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
 	"CreateContainerError": true, "RunContainerError": true, "CrashLoopBackOff": true,
 }
 
@@ -190,7 +205,18 @@ var hopeless = map[string]bool{
 func stuck(object *corev1.Pod) error {
 	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
 		for _, c := range list {
-			if w := c.State.Waiting; w != nil && hopeless[w.Reason] && !(w.Reason == "ImagePullBackOff" && silent(w.Message)) {
+			w := c.State.Waiting
+			if w == nil {
+				continue
+			}
+			over := hopeless[w.Reason]
+			switch w.Reason {
+			case "ErrImagePull": // the kubelet tries again
+				over = said(w.Message, refusals)
+			case "ImagePullBackOff":
+				over = !said(w.Message, silences)
+			}
+			if over {
 				return fmt.Errorf("image %s: %s: %s", c.Image, w.Reason, w.Message)
 			}
 		}
@@ -198,16 +224,16 @@ func stuck(object *corev1.Pod) error {
 	return nil
 }
 
-// silent tells whether a pull failed because the registry could not be asked, which
-// may be otherwise a moment later. There is no code for it, just the node's words.
-func silent(message string) bool {
-	for _, s := range []string{"connection refused", "connection reset", "timeout", "no such host", "server misbehaving", "network is unreachable",
-		"no route to host", "unexpected EOF", "500 Internal", "502 Bad", "503 Service", "504 Gateway", "429 Too"} {
-		if strings.Contains(message, s) {
-			return true
-		}
-	}
-	return false
+// Why a pull failed has no code, just the node's words. Refusals are a registry's
+// answer; silences mean that it could not be asked, which may be otherwise later.
+var (
+	refusals = []string{"not found", "NotFound", "manifest unknown", "401", "403", "denied", "unauthorized", "no match for platform"}
+	silences = []string{"connection refused", "connection reset", "timeout", "no such host", "server misbehaving", "network is unreachable",
+		"no route to host", "unexpected EOF", "500 Internal", "502 Bad", "503 Service", "504 Gateway", "429 Too"}
+)
+
+func said(message string, any []string) bool {
+	return slices.ContainsFunc(any, func(s string) bool { return strings.Contains(message, s) })
 }
 
 // progress says how far a pod has come.
