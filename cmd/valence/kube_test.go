@@ -197,7 +197,7 @@ func TestKubeJob(t *testing.T) {
 	enforce("privileged")
 	defer enforce("baseline")
 	var job batchv1.Job
-	for _, file := range []string{"rbac.yaml", "network-policy.yaml", "job.yaml"} {
+	for _, file := range []string{"namespace.yaml", "quota.yaml", "rbac.yaml", "network-policy.yaml", "job.yaml"} {
 		b, err := os.ReadFile("../../deploy/" + file)
 		if err != nil {
 			t.Fatal(err)
@@ -208,6 +208,10 @@ func TestKubeJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch v := object.(type) {
+			case *corev1.Namespace:
+				_, err = set.CoreV1().Namespaces().Create(ctx, v, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			case *corev1.ResourceQuota:
+				_, err = set.CoreV1().ResourceQuotas(v.Namespace).Create(ctx, v, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			case *corev1.ServiceAccount:
 				_, err = set.CoreV1().ServiceAccounts(v.Namespace).Create(ctx, v, metav1.CreateOptions{})
 			case *rbacv1.Role:
