@@ -173,11 +173,16 @@ type configFlags struct {
 // configFlags adds -c, --set and --locked to a verb.
 func (a *app) configFlags(cmd *cobra.Command) *configFlags {
 	f := &configFlags{}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.locked, "locked", false, "refuse plugins that the lock file does not pin")
+	return f
+}
+
+// add adds -c and --set.
+func (f *configFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration of the run, a TOML `file`")
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "override a key of the configuration, `section.key=value`; may be repeated")
-	cmd.Flags().BoolVar(&f.locked, "locked", false, "refuse plugins that the lock file does not pin")
 	cmd.MarkFlagFilename("config", "toml")
-	return f
 }
 
 // load reads the configuration that the flags name.

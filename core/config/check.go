@@ -27,6 +27,7 @@ func (d *decoder) check(c *Config) {
 	if m := c.Model; d.nodes["model"] != nil && (m.BaseURL == "" || m.Name == "") {
 		d.report(d.keyOf("model"), "C010", "[model] needs both base_url and name", "add the missing key or remove the section")
 	}
+	d.kube(c)
 	d.skills(c)
 	d.sources(c)
 	d.files(c)

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/valence-rl/valence/core/config"
-	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox/image"
 	"github.com/valence-rl/valence/core/sandbox/local"
 )
@@ -77,15 +76,4 @@ func NamedImages(ctx context.Context, cfg *config.Config, o Options) (refs []str
 	slices.Sort(refs)
 	refs = slices.Compact(refs)
 	return slices.DeleteFunc(refs, func(r string) bool { return r == "" }), nil
-}
-
-// prepare has the image of all tasks, if there is one: without it no task can be played,
-// so that it ends the run at its beginning.
-func (s *Setup) prepare(ctx context.Context, driver *local.Driver) error {
-	ref := s.Config.Sandbox.Image
-	if ref == "" {
-		return nil
-	}
-	s.observe(Event{Kind: Opening, Text: "image " + ref})
-	return diag.Wrap(diag.KindSandbox, "open run", "", driver.Prepare(ctx, ref))
 }

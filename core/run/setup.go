@@ -6,7 +6,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,7 +23,6 @@ import (
 	"github.com/valence-rl/valence/core/policy/chat"
 	"github.com/valence-rl/valence/core/rollout"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/registry"
 )
@@ -78,14 +76,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 	if s.finding, err = Registry(cfg, o); err != nil {
 		return s, err
 	}
-	limits := sandbox.Limits{
-		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
-		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
+	switch {
+	case cfg.Sandbox.Driver == "kube":
+		s.observe(Event{Kind: Opening, Text: "sandboxes in the cluster"})
+	case cfg.Sandbox.Image != "":
+		s.observe(Event{Kind: Opening, Text: "image " + cfg.Sandbox.Image})
 	}
-	driver, err := local.New(local.Options{
-		Dir: SandboxDir(), Defaults: limits, Upper: local.Upper(cfg.Sandbox.Upper), Bare: cfg.Sandbox.Bare, Log: o.Log,
-		Images: Images(cfg.Sandbox, o.Log, s.pulling), Image: cfg.Sandbox.Image, ImageFolders: cfg.Sandbox.ImageFolders, Pull: cfg.Sandbox.ImageTimeout,
-	})
+	driver, err := Sandboxes(ctx, cfg, o.Log, s.pulling)
 	if err != nil {
 		return s, err
 	}
@@ -94,21 +91,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		s.observe(Event{Kind: Warned, Text: "sandboxes are not isolated, as [sandbox] bare allows: " + strings.Join(i.Missing, "; ")})
 	}
 	s.cleanup = append(s.cleanup, driver.Close)
-	if err := s.prepare(ctx, driver); err != nil {
-		return s, err
-	}
+	limits := Limits(cfg)
 	s.Player = &Player{Driver: driver, Limits: limits, Rollout: rollout.Options{
 		MaxSteps: cfg.Rollout.MaxSteps, Timeout: cfg.Rollout.Timeout,
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
-	// Every source of this build is made of Python packages.
-	if len(cfg.Sources) > 0 && cfg.Sandbox.Image == "" {
-		if _, err := local.Python(); err != nil {
-			return s, err
-		}
-	}
-	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits}
+	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits, Retries: s.retries()}
 	if cfg.Sandbox.Memo {
 		s.Memo = scoring.NewMemo(s.runner, 0)
 		s.runner = s.Memo
@@ -135,13 +124,6 @@ func (s *Setup) Close() error {
 	}
 	s.cleanup = nil
 	return errors.Join(errs...)
-}
-
-// SandboxDir is where local sandboxes keep what they share: a folder of this user
-// under the temporary directory, which every run of the user shares, so that the
-// next one removes what a killed one left.
-func SandboxDir() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("valence-%d", os.Getuid()))
 }
 
 // Concurrency is how many episodes are under way at once.

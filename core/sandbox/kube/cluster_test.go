@@ -13,7 +13,7 @@ import (
 	"github.com/valence-rl/valence/core/sandbox"
 )
 
-func create(t *testing.T, d *Driver) *box {
+func create(t testing.TB, d *Driver) *box {
 	t.Helper()
 	b, err := d.Create(t.Context(), sandbox.Spec{Name: t.Name()})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestWarm(t *testing.T) {
 	o.Warm = 3
 	d := open(t, o)
 	first := create(t, d)
-	p := d.pools[kind{image: o.Image, limits: first.Limits}]
+	p := d.pools[kindOf(o.Image, first.Limits)]
 	ready := func() (names []string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

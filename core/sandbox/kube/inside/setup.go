@@ -12,6 +12,8 @@ import (
 const (
 	Dir     = "/.valence"
 	Program = Dir + "/toolserver"
+	// Source is where it lies in the image of the tools.
+	Source = "/usr/local/bin/valence-toolserver"
 
 	Copy   = "copy"   // to Program
 	Serve  = "serve"  // as process 1

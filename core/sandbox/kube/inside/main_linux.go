@@ -27,7 +27,7 @@ const socket = "@valence-toolserver"
 
 // Main does what args say and gives the exit code.
 func Main(args []string) int {
-	err := errors.New("usage: copy | serve | attach | dial NETWORK/ADDRESS...")
+	err := errors.New("usage: copy, serve, attach, or dial and any number of NETWORK/ADDRESS")
 	if len(args) > 0 {
 		switch args[0] {
 		case Copy:
