@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // The limits of the peers that have some: those that the local driver has by default.
@@ -120,6 +122,10 @@ func openPodman(p *place) (subject, error) {
 		e.flags = append(e.flags, "--runtime=runc") // the same as Docker's
 	}
 	e.create = []string{"--volume=" + p.files + ":/workspace:O", "--rootfs", p.root + ":O"}
+	e.after = func() error {
+		unix.Unmount(filepath.Join(dir, "root", "overlay"), unix.MNT_DETACH) // which podman leaves, with some storage
+		return nil
+	}
 	return &peer{crew{maker: e}}, nil
 }
 
