@@ -160,9 +160,9 @@ func warm(ctx context.Context, store *image.Store, ref string) (warmed, error) {
 
 // shelf is the result of sandbox images and of sandbox gc.
 type shelf struct {
-	Store  string     `json:"store"`
+	Store  string      `json:"store"`
 	Images []keptImage `json:"images"`
-	gone   int        // -1: nothing was to be removed
+	gone   int         // -1: nothing was to be removed
 }
 
 // keptImage is one image of it.
