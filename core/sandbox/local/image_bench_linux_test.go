@@ -2,7 +2,9 @@ package local
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -79,5 +81,45 @@ func BenchmarkPull(b *testing.B) {
 			}
 			b.SetBytes(bytes)
 		})
+	}
+}
+
+// BenchmarkImageAlive makes 512 sandboxes at once on an image of 31 layers, each of which
+// runs a command and is diffed, and has them all alive then.
+func BenchmarkImageAlive(b *testing.B) {
+	layers := []v1.Layer{base(b)}
+	for i := range 30 {
+		layers = append(layers, imagetest.Layer(b, imagetest.File(fmt.Sprintf("work/f%02d", i), "x\n")))
+	}
+	o := Options{Dir: b.TempDir(), Images: storeIn(b.TempDir(), image.Options{}), Image: saved(b, v1.Config{WorkingDir: "/work"}, layers...)}
+	for b.Loop() {
+		d, err := New(o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 512 {
+			all.Go(func() {
+				s, err := d.Create(b.Context(), sandbox.Spec{Limits: sandbox.Limits{Create: 5 * time.Minute}})
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				want := fmt.Sprintf("%d\nx\n", i)
+				if r, err := s.Exec(b.Context(), sandbox.Command{Shell: fmt.Sprintf("echo %d > mine; cat mine f29", i), Timeout: 5 * time.Minute}); err != nil || string(r.Output) != want {
+					b.Errorf("%q, %v", r.Output, err)
+				}
+				if c, err := s.Diff(b.Context(), 0); err != nil || len(c) != 1 {
+					b.Errorf("%v, %v", c, err)
+				}
+			})
+		}
+		all.Wait()
+		d.mu.Lock()
+		b.ReportMetric(float64(len(d.boxes)), "alive")
+		d.mu.Unlock()
+		if err := d.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

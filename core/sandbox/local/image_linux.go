@@ -309,7 +309,8 @@ func (b *box) dress(ctx context.Context, ref string, w *sdk.Workspace) (err erro
 	}
 	i := b.picture.image
 	if n := len(i.Layers); n > mostLayers && d.privileged {
-		return diag.Errorf(diag.KindData, "get image", ref, "it has %d layers, sandboxes take %d", n, mostLayers)
+		return diag.Wrap(diag.KindData, "get image", ref, &diag.Diagnostic{Kind: diag.KindData, Code: "S008",
+			Summary: fmt.Sprintf("image %s: it has %d layers, sandboxes of root take %d", ref, n, mostLayers), Hint: "build it with fewer, or squash it"})
 	}
 	if b.Dir == "" {
 		if b.Dir = i.WorkingDir; b.Dir == "/" {
