@@ -151,7 +151,7 @@ func (d *Driver) Isolation() sandbox.Isolation {
 		"tool chain: the image's files can be changed, for this sandbox only",
 	}}
 	if d.options.CPUShare > 1 {
-		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; a CPUShare of 1 prevents it")
+		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; cpu_share = 1 prevents it")
 	}
 	if d.options.RuntimeClass != "" {
 		i.Level += "/" + d.options.RuntimeClass
