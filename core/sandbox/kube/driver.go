@@ -34,6 +34,7 @@ type Driver struct {
 	pods     *pods
 	creates  chan struct{} // a token for each pod being created
 	deletes  chan struct{}
+	silence  time.Duration      // how long streams may fail one after the other
 	stop     context.CancelFunc // of everything in the background
 	life     context.Context
 
@@ -103,7 +104,7 @@ func begin(ctx context.Context, o Options) (*Driver, error) {
 		}
 		return nil, out
 	}
-	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s,
+	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s, silence: time.Minute,
 		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
