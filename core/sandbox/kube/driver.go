@@ -59,6 +59,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	if err := d.probe(ctx); err != nil {
 		d.Close()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %s: %w", starting, d.clients.namespace, ctx.Err())
+		}
 		return nil, diag.Wrap(diag.KindSandbox, starting, d.clients.namespace, err)
 	}
 	return d, nil
@@ -94,6 +97,9 @@ func begin(ctx context.Context, o Options) (*Driver, error) {
 	first, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	s, err := openSession(first, c, o.Lease, o.Log)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %s: %w", starting, c.namespace, ctx.Err())
+	}
 	if err != nil {
 		out := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S011", Summary: "no session can be opened in namespace " + c.namespace, Detail: []string{err.Error()}}
 		if apierrors.IsForbidden(err) {
