@@ -152,24 +152,27 @@ func clientset(t *testing.T, kubeconfig string) *kubernetes.Clientset {
 	return set
 }
 
-// TestKubeInterrupt: a run that is interrupted leaves nothing in the cluster.
+// TestKubeInterrupt: a run that is interrupted leaves nothing in the cluster, while
+// it looks at it as well as later.
 func TestKubeInterrupt(t *testing.T) {
 	kubeconfig, sets := onCluster(t)
 	adopt(t)
-	q := newQuickstart(t, append(sets, "sandbox.kube.warm=2")...)
-	p := q.command(t.Context(), t, "train")
-	q.start(t, p)
-	for len(left(t, kubeconfig)) < 4 { // the session, and pods
-		if t.Context().Err() != nil {
-			t.Fatal(t.Context().Err())
+	for _, count := range []int{2, 6} { // the session and pods
+		q := newQuickstart(t, append(sets, "sandbox.kube.warm=3")...)
+		p := q.command(t.Context(), t, "train")
+		q.start(t, p)
+		for len(left(t, kubeconfig)) < count {
+			if t.Context().Err() != nil {
+				t.Fatal(t.Context().Err())
+			}
 		}
-	}
-	if err := p.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	p.end(t, 130)
-	if names := left(t, kubeconfig); len(names) > 0 {
-		t.Errorf("left in the cluster: %v", names)
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		p.end(t, 130)
+		if names := left(t, kubeconfig); len(names) > 0 {
+			t.Errorf("left in the cluster: %v", names)
+		}
 	}
 }
 

@@ -77,9 +77,6 @@ func (b *box) start(ctx context.Context, image string, files []sdk.Change, env [
 	return nil
 }
 
-// silence is how long streams may fail one after the other.
-const silence = time.Minute
-
 // keep holds a stream to the tool server open for as long as the sandbox lives. A
 // timeout kills all processes of the sandbox, the stream's end there among them.
 func (b *box) keep() {
@@ -95,8 +92,8 @@ func (b *box) keep() {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) > silence {
-			b.kill(fmt.Errorf("no stream to it held for %s: %v", silence, err))
+		if time.Since(since) > b.driver.silence {
+			b.kill(fmt.Errorf("no stream to it held for %s: %v", b.driver.silence, err))
 			return
 		}
 		b.driver.log.Debug("a stream ended", "sandbox", b.Name, "pod", b.object.Name, "cause", err)

@@ -34,6 +34,7 @@ type Driver struct {
 	pods     *pods
 	creates  chan struct{} // a token for each pod being created
 	deletes  chan struct{}
+	silence  time.Duration      // how long streams may fail one after the other
 	stop     context.CancelFunc // of everything in the background
 	life     context.Context
 
@@ -58,6 +59,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	if err := d.probe(ctx); err != nil {
 		d.Close()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %s: %w", starting, d.clients.namespace, ctx.Err())
+		}
 		return nil, diag.Wrap(diag.KindSandbox, starting, d.clients.namespace, err)
 	}
 	return d, nil
@@ -93,6 +97,9 @@ func begin(ctx context.Context, o Options) (*Driver, error) {
 	first, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	s, err := openSession(first, c, o.Lease, o.Log)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %s: %w", starting, c.namespace, ctx.Err())
+	}
 	if err != nil {
 		out := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S011", Summary: "no session can be opened in namespace " + c.namespace, Detail: []string{err.Error()}}
 		if apierrors.IsForbidden(err) {
@@ -103,7 +110,7 @@ func begin(ctx context.Context, o Options) (*Driver, error) {
 		}
 		return nil, out
 	}
-	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s,
+	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s, silence: time.Minute,
 		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -151,7 +158,7 @@ func (d *Driver) Isolation() sandbox.Isolation {
 		"tool chain: the image's files can be changed, for this sandbox only",
 	}}
 	if d.options.CPUShare > 1 {
-		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; a CPUShare of 1 prevents it")
+		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; cpu_share = 1 prevents it")
 	}
 	if d.options.RuntimeClass != "" {
 		i.Level += "/" + d.options.RuntimeClass

@@ -162,6 +162,7 @@ func TestNodeSilent(t *testing.T) {
 // TestNodeDeleted: a sandbox goes with its node, and others can be made once there is one.
 func TestNodeDeleted(t *testing.T) {
 	m, d := ofThisMachine(t), open(t, cluster(t))
+	d.silence = 10 * time.Second
 	b := create(t, d)
 	object, _, _ := d.pods.look(b.object.UID)
 	ended := begun(t, b, "sleep 1000", time.Hour)

@@ -107,7 +107,7 @@ func TestRegistryDown(t *testing.T) {
 		}
 		for _, p := range all.Items {
 			for _, c := range p.Status.ContainerStatuses {
-				refused = refused || c.State.Waiting != nil && c.State.Waiting.Reason == "ImagePullBackOff"
+				refused = refused || c.State.Waiting != nil && said(c.State.Waiting.Message, silences)
 			}
 		}
 	}

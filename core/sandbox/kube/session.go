@@ -39,11 +39,14 @@ func openSession(ctx context.Context, c *clients, lease time.Duration, log *slog
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = retry(ctx, func() error { return s.hold(ctx) })
 	}
-	if err := retry(ctx, func() error { return s.hold(ctx) }); err != nil {
-		s.close(context.WithoutCancel(ctx))
+	if err != nil {
+		// It may exist all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		s.close(ctx)
 		return nil, err
 	}
 	return s, nil
