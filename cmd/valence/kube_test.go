@@ -33,7 +33,7 @@ func onCluster(t *testing.T) (kubeconfig string, sets []string) {
 		t.Skip("it needs a cluster: run `make test-kube`, which makes one, or set VALENCE_TEST_KUBECONFIG")
 	}
 	return kubeconfig, []string{"sandbox.driver=kube", "sandbox.kube.kubeconfig=" + kubeconfig,
-		"sandbox.kube.image=localhost/python:1", "sandbox.kube.tools=localhost/valence-tools:1", "sandbox.kube.cpu_share=20",
+		"sandbox.image=localhost/python:1", "sandbox.kube.tools=localhost/valence-tools:1", "sandbox.kube.cpu_share=20",
 		"sandbox.memory=64MiB", "sandbox.disk=32MiB"}
 }
 
@@ -245,7 +245,7 @@ func TestKubeJob(t *testing.T) {
 	host := &pod.Containers[0]
 	host.Image, host.Command, host.WorkingDir = "localhost/valence:1", []string{"/usr/local/bin/valence"}, "/usr/local/share/valence"
 	host.Args = []string{"train", "-c", "examples/quickstart/run.toml", "--set", "run.dir=/runs", "--set", "sandbox.driver=kube",
-		"--set", "sandbox.kube.image=localhost/python:1", "--set", "sandbox.kube.tools=localhost/valence-tools:1", "--set", "sandbox.kube.cpu_share=20",
+		"--set", "sandbox.image=localhost/python:1", "--set", "sandbox.kube.tools=localhost/valence-tools:1", "--set", "sandbox.kube.cpu_share=20",
 		"--set", "sandbox.memory=64MiB", "--set", "sandbox.disk=32MiB"}
 	for _, s := range append(small, "run.steps=1", "grpo.groups_per_step=1", "grpo.group_size=2", "eval.tasks=1",
 		"source.0.count=2", "source.1.count=2", "source.2.count=1", "source.3.count=1", "source.4.count=1", "source.5.count=1") {
@@ -293,7 +293,7 @@ func TestKubeDoctor(t *testing.T) {
 		stdout string
 	}{
 		{"run.seed=1", 0, "kube: pod; limits on memory, cpu, output"},
-		{"sandbox.kube.image=localhost/busybox:1", 12, "has no Python 3.8 or newer"},
+		{"sandbox.image=localhost/busybox:1", 12, "has no Python 3.8 or newer"},
 		{"sandbox.kube.tools=localhost/busybox:1", 12, "valence-toolserver"},
 		{"sandbox.kube.namespace=nowhere", 12, "kubectl apply -f deploy/namespace.yaml"},
 		{"sandbox.kube.context=nowhere", 12, "name a kubeconfig"},

@@ -49,7 +49,7 @@ func (f *storeFlags) load() (*config.Config, error) {
 		}
 	}
 	if f.dir != "" {
-		c.Sandbox.ImageStore = f.dir
+		c.Sandbox.Images.Store = f.dir
 	}
 	return c, nil
 }
@@ -199,7 +199,7 @@ func (r shelf) table(w io.Writer, p palette) {
 
 // look lists what the store of a configuration has.
 func look(ctx context.Context, c *config.Config, store *image.Store) (shelf, error) {
-	r := shelf{Store: c.Sandbox.ImageStore, Images: []keptImage{}, gone: -1}
+	r := shelf{Store: c.Sandbox.Images.Store, Images: []keptImage{}, gone: -1}
 	if r.Store == "" {
 		r.Store = run.ImageDir()
 	}

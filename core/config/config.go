@@ -115,29 +115,33 @@ func (r Rollout) Workers() int {
 
 // Sandbox is [sandbox].
 type Sandbox struct {
-	Driver         string            `toml:"driver" default:"local" enum:"local|kube" doc:"What makes sandboxes: this machine, or a Kubernetes cluster as [sandbox.kube] says."`
-	Memory         Size              `toml:"memory" default:"512MiB" min:"16777216" doc:"Memory of one sandbox."`
-	CPUs           float64           `toml:"cpus" default:"1.0" above:"0" max:"1024" unit:"cores" doc:"Processor share of one sandbox."`
-	Pids           int               `toml:"pids" default:"128" min:"8" max:"1000000" unit:"processes" doc:"Processes and threads at once. In a cluster the nodes' podPidsLimit bounds them instead."`
-	Disk           Size              `toml:"disk" default:"256MiB" min:"1048576" doc:"What may be written."`
-	Output         Size              `toml:"output" default:"1MiB" min:"1024" doc:"What is kept of one command's output."`
-	CommandTimeout time.Duration     `toml:"command_timeout" default:"60s" above:"0" doc:"Deadline of one command, after which the whole process tree is killed."`
-	Upper          string            `toml:"upper" default:"memory" enum:"memory|disk" doc:"Where what commands write lies: in memory, where disk bounds it, or on disk, for large repositories, where disk bounds each file only. Of the local driver."`
-	Bare           bool              `toml:"bare" default:"false" doc:"Where this machine refuses namespaces, go on without isolation: commands are then processes of this machine, held by Landlock, seccomp and resource limits alone (docs/sandbox.md). Off, such a run does not start. Of the local driver."`
-	Image          string            `toml:"image" optional:"true" doc:"Container image of tasks that name none: a reference such as python:3.12-slim, or tar:PATH, oci:PATH, dir:PATH. Unset: they run on this machine's tool chain (docs/images.md)."`
-	ImageStore     string            `toml:"image_store" optional:"true" doc:"Folder in which unpacked images are kept, for all runs; unset: valence/images in the user's cache folder."`
-	ImageSize      Size              `toml:"image_size" default:"20GiB" min:"1" doc:"What the store may hold; what was not used for longest goes first, and what is in use stays."`
-	ImageTimeout   time.Duration     `toml:"image_timeout" default:"30m" above:"0" doc:"Deadline of getting one image, beside that of making a sandbox."`
-	ImageMirrors   map[string]string `toml:"image_mirrors" optional:"true" doc:"Registries to ask before another one: \"docker.io\" = \"mirror.example:5000/hub\"; several with blanks in between."`
-	ImageFolders   []string          `toml:"image_folders" optional:"true" doc:"Folders in which images of this machine may lie that tasks name by tar:, oci: or dir:. Unset: none, as tasks come from plugins and data sets."`
-	Memo           bool              `toml:"memo" default:"false" doc:"Remember the result of an evaluator's run and give it again for an identical one (same files, same commands). Only for tests whose outcome depends on nothing else."`
+	Driver         string        `toml:"driver" default:"local" enum:"local|kube" doc:"What makes sandboxes: this machine, or a Kubernetes cluster as [sandbox.kube] says."`
+	Memory         Size          `toml:"memory" default:"512MiB" min:"16777216" doc:"Memory of one sandbox."`
+	CPUs           float64       `toml:"cpus" default:"1.0" above:"0" max:"1024" unit:"cores" doc:"Processor share of one sandbox."`
+	Pids           int           `toml:"pids" default:"128" min:"8" max:"1000000" unit:"processes" doc:"Processes and threads at once. In a cluster the nodes' podPidsLimit bounds them instead."`
+	Disk           Size          `toml:"disk" default:"256MiB" min:"1048576" doc:"What may be written."`
+	Output         Size          `toml:"output" default:"1MiB" min:"1024" doc:"What is kept of one command's output."`
+	CommandTimeout time.Duration `toml:"command_timeout" default:"60s" above:"0" doc:"Deadline of one command, after which the whole process tree is killed."`
+	Upper          string        `toml:"upper" default:"memory" enum:"memory|disk" doc:"Where what commands write lies: in memory, where disk bounds it, or on disk, for large repositories, where disk bounds each file only. Of the local driver."`
+	Bare           bool          `toml:"bare" default:"false" doc:"Where this machine refuses namespaces, go on without isolation: commands are then processes of this machine, held by Landlock, seccomp and resource limits alone (docs/sandbox.md). Off, such a run does not start. Of the local driver."`
+	Image          string        `toml:"image" optional:"true" doc:"Container image of tasks that name none: a reference such as python:3.12-slim or, for the local driver, tar:PATH, oci:PATH, dir:PATH. Unset: they run on this machine's tool chain (docs/images.md); a cluster needs one, with /bin/sh, and Python for sources of Python tasks."`
+	Memo           bool          `toml:"memo" default:"false" doc:"Remember the result of an evaluator's run and give it again for an identical one (same files, same commands). Only for tests whose outcome depends on nothing else."`
 
-	Kube Kube `toml:"kube" doc:"Sandboxes as pods of a cluster, for driver = \"kube\" (docs/kubernetes.md)."`
+	Images Images `toml:"images" doc:"How the local driver gets and keeps container images (docs/images.md). A cluster's nodes do that themselves."`
+	Kube   Kube   `toml:"kube" doc:"Sandboxes as pods of a cluster, for driver = \"kube\" (docs/kubernetes.md)."`
+}
+
+// Images is [sandbox.images].
+type Images struct {
+	Store   string            `toml:"store" optional:"true" doc:"Folder in which unpacked images are kept, for all runs; unset: valence/images in the user's cache folder."`
+	Size    Size              `toml:"size" default:"20GiB" min:"1" doc:"What the store may hold; what was not used for longest goes first, and what is in use stays."`
+	Timeout time.Duration     `toml:"timeout" default:"30m" above:"0" doc:"Deadline of getting one image, beside that of making a sandbox."`
+	Mirrors map[string]string `toml:"mirrors" optional:"true" doc:"Registries to ask before another one: \"docker.io\" = \"mirror.example:5000/hub\"; several with blanks in between."`
+	Folders []string          `toml:"folders" optional:"true" doc:"Folders in which images of this machine may lie that tasks name by tar:, oci: or dir:. Unset: none, as tasks come from plugins and data sets."`
 }
 
 // Kube is [sandbox.kube].
 type Kube struct {
-	Image         string            `toml:"image" optional:"true" doc:"Image of workspaces that name none. It needs /bin/sh, and Python for sources of Python tasks."`
 	Tools         string            `toml:"tools" optional:"true" doc:"Image with the tool server, of the same release as this program."`
 	Kubeconfig    string            `toml:"kubeconfig" optional:"true" doc:"File that names the cluster. Unset: the pod's own account within a cluster, else $KUBECONFIG or ~/.kube/config."`
 	Context       string            `toml:"context" optional:"true" doc:"Context of the kubeconfig; unset: its current one."`

@@ -27,12 +27,13 @@ const (
 func (d *decoder) kube(c *Config) {
 	const section = "sandbox.kube"
 	k := c.Sandbox.Kube
-	for _, image := range []struct{ key, value string }{{"image", k.Image}, {"tools", k.Tools}} {
-		switch p := section + "." + image.key; {
-		case image.value == "" && c.Sandbox.Driver == "kube":
-			d.report(d.valueOf("sandbox.driver"), "C010", fmt.Sprintf("driver \"kube\" needs the key %q of [sandbox.kube]", image.key), fmt.Sprintf("add %s = …", image.key))
-		case strings.ContainsAny(image.value, " \t\n"):
-			d.report(d.valueOf(p), "C012", fmt.Sprintf("%s %q is no image", p, image.value), "want e.g. registry.example/team/image:tag")
+	clustered := c.Sandbox.Driver == "kube"
+	for _, image := range []struct{ section, key, value string }{{"sandbox", "image", c.Sandbox.Image}, {section, "tools", k.Tools}} {
+		switch p := image.section + "." + image.key; {
+		case image.value == "" && clustered:
+			d.report(d.valueOf("sandbox.driver"), "C010", fmt.Sprintf("driver \"kube\" needs the key %q of [%s]", image.key, image.section), fmt.Sprintf("add %s = …", image.key))
+		case strings.ContainsAny(image.value, " \t\n") && (clustered || image.key == "tools"), clustered && onDisk(image.value):
+			d.report(d.valueOf(p), "C012", fmt.Sprintf("%s %q is no image of a registry", p, image.value), "want e.g. registry.example/team/image:tag")
 		}
 	}
 	if n := k.Namespace; n != "" && !labelPattern.MatchString(n) {
@@ -59,6 +60,11 @@ func (d *decoder) kube(c *Config) {
 			d.report(d.keyOf(section+".node_selector."+key), "C012", fmt.Sprintf("%q = %q is no label of a node", key, value), `want e.g. "kubernetes.io/arch" = "amd64"`)
 		}
 	}
+}
+
+// onDisk tells whether an image is a file or folder of this machine.
+func onDisk(image string) bool {
+	return slices.ContainsFunc([]string{"tar:", "oci:", "dir:"}, func(p string) bool { return strings.HasPrefix(image, p) })
 }
 
 func clusterName(s string) bool { return len(s) <= longestName && namePattern.MatchString(s) }

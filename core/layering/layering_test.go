@@ -27,7 +27,7 @@ var leaves = map[string][]string{
 	"core/sandbox/seccomp":     nil,
 	"core/sandbox/toolserver":  nil,
 	"core/sandbox/toolbox":     {"core/sandbox", "core/sandbox/toolserver"},
-	"core/sandbox/kube/inside": {"core/sandbox/seccomp", "core/sandbox/toolserver"},
+	"core/sandbox/kube/inside": {"core/sandbox/seccomp", "core/sandbox/toolserver", "core/patch"},
 
 	"core/sandbox/kube":       {"core/sandbox", "core/sandbox/kube/inside", "core/sandbox/seccomp", "core/sandbox/toolbox", "core/sandbox/toolserver", "core/patch"},
 	"core/sandbox/image":      nil,

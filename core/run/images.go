@@ -28,15 +28,15 @@ func ImageDir() string {
 // driver takes images out of it. progress may be nil.
 func Images(c config.Sandbox, log *slog.Logger, progress func(image.Progress)) func() (*image.Store, error) {
 	return sync.OnceValues(func() (*image.Store, error) {
-		dir := c.ImageStore
+		dir := c.Images.Store
 		if dir == "" {
 			dir = ImageDir()
 		}
 		mirrors := map[string][]string{}
-		for registry, places := range c.ImageMirrors {
+		for registry, places := range c.Images.Mirrors {
 			mirrors[registry] = strings.Fields(places)
 		}
-		return image.Open(dir, image.Options{Form: local.Form(), Size: int64(c.ImageSize), Mirrors: mirrors, Progress: progress, Log: log})
+		return image.Open(dir, image.Options{Form: local.Form(), Size: int64(c.Images.Size), Mirrors: mirrors, Progress: progress, Log: log})
 	})
 }
 

@@ -44,7 +44,7 @@ func Sandboxes(ctx context.Context, c *config.Config, log *slog.Logger, progress
 	b := c.Sandbox
 	d, err := local.New(local.Options{
 		Dir: SandboxDir(), Defaults: Limits(c), Upper: local.Upper(b.Upper), Bare: b.Bare, Log: log,
-		Images: Images(b, log, progress), Image: b.Image, ImageFolders: b.ImageFolders, Pull: b.ImageTimeout,
+		Images: Images(b, log, progress), Image: b.Image, ImageFolders: b.Images.Folders, Pull: b.Images.Timeout,
 	})
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func cluster(ctx context.Context, c *config.Config, log *slog.Logger, python boo
 	k, limits := c.Sandbox.Kube, Limits(c)
 	limits.Create = k.CreateTimeout
 	d, err := kube.New(ctx, kube.Options{
-		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, Tools: k.Tools,
+		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: c.Sandbox.Image, Tools: k.Tools,
 		RuntimeClass: k.RuntimeClass, NodeSelector: k.NodeSelector, PullSecrets: k.PullSecrets,
 		Defaults: limits, CPUShare: k.CPUShare, Creates: k.Creates, Warm: k.Warm, Reach: k.Reach, Log: log,
 	})
@@ -75,7 +75,7 @@ func cluster(ctx context.Context, c *config.Config, log *slog.Logger, python boo
 		return nil, err
 	}
 	if python {
-		if err := hasPython(ctx, d, k.Image); err != nil {
+		if err := hasPython(ctx, d, c.Sandbox.Image); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -95,7 +95,7 @@ func hasPython(ctx context.Context, d sandbox.Driver, image string) error {
 		return err
 	}
 	if r.ExitCode != 0 {
-		return &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S013", Summary: "image " + image + " has no Python 3.8 or newer",
+		return &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S016", Summary: "image " + image + " has no Python 3.8 or newer",
 			Hint: "name an image with python3 on its PATH, e.g. python:3.12-slim", Detail: []string{fmt.Sprintf("code %d: %s", r.ExitCode, strings.TrimSpace(string(r.Output)))}}
 	}
 	return nil

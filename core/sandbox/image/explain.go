@@ -37,7 +37,7 @@ func explain(dir, reference string, err error) error {
 	switch reason := reasonOf(err); {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		d.Code, what = "S009", "there is no room to unpack it in "+dir
-		d.Hint = "make room there, or put the store elsewhere: [sandbox] image_store; `valence sandbox gc` removes what is not in use"
+		d.Hint = "make room there, or put the store elsewhere: [sandbox.images] store; `valence sandbox gc` removes what is not in use"
 	case reason == Invalid:
 		d.Code, what = "S004", "that is no reference"
 		d.Hint = "write repository:tag, registry/repository@sha256:…, or tar:PATH, oci:PATH or dir:PATH"
@@ -49,7 +49,7 @@ func explain(dir, reference string, err error) error {
 		d.Hint = fmt.Sprintf("log in, as by `docker login %s`: credentials are those of ~/.docker/config.json; a repository that does not exist is often refused too", host)
 	case reason == Unreachable:
 		d.Code, what = "S006", host+" does not answer"
-		d.Hint = "try again later, name a mirror in [sandbox.image_mirrors], or pull before the run: valence sandbox prewarm"
+		d.Hint = "try again later, name a mirror in [sandbox.images.mirrors], or pull before the run: valence sandbox prewarm"
 	case reason == Changed:
 		d.Code, what = "S007", "the bytes are not those that its digests name"
 		d.Hint = fmt.Sprintf("the transfer or %s is broken: try again, or take another mirror", host)

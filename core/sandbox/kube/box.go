@@ -37,7 +37,7 @@ var defaults = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 var fixed = []string{"LANG=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1"}
 
 // start makes the sandbox. On error nothing of it is left.
-func (b *box) start(ctx context.Context, image string, files []sdk.Change, env []string) error {
+func (b *box) start(ctx context.Context, image string, w *sdk.Workspace, env []string) error {
 	d := b.driver
 	var err error
 	if b.object, err = d.take(ctx, kindOf(image, b.Limits)); err != nil {
@@ -54,13 +54,17 @@ func (b *box) start(ctx context.Context, image string, files []sdk.Change, env [
 	}
 	d.alive.Go(b.keep)
 	go b.watch()
-	setup := inside.Setup{Dir: b.Dir, Files: files}
+	setup := inside.Setup{Dir: b.Dir, Files: files(w), Patches: w.Patches}
 	var hello inside.Hello
 	if err = b.Client.Call(ctx, toolserver.KindSetup, setup.Encode, hello.Decode); err == nil && hello.Protocol != toolserver.Protocol {
 		err = fmt.Errorf("the tools in image %s speak version %d of the protocol, this program version %d: use the image of the same release",
 			d.options.Tools, hello.Protocol, toolserver.Protocol)
 	}
+	if err == nil && hello.Refused != "" {
+		err = diag.Errorf(diag.KindData, "make the workspace", "image "+image, "%s", hello.Refused)
+	}
 	if err == nil {
+		b.Dir = hello.Dir
 		b.Env = sandbox.MergeEnv(defaults, hello.Env, fixed, env)
 		err = d.check(ctx, b, object, hello.API)
 	}

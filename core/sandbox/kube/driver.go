@@ -174,9 +174,8 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if err == nil {
 		err = sandbox.CheckEnv(w.Env, spec.Env)
 	}
-	var files []sdk.Change
 	if err == nil {
-		files, err = lay(w)
+		err = patch.CheckTree(files(w))
 	}
 	if err != nil {
 		return nil, diag.Wrap(diag.KindData, op, spec.Name, err)
@@ -211,7 +210,7 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	for attempt := 1; ; attempt++ {
 		b = &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
 		b.Kill = func(reason string) { b.kill(errors.New(reason)) }
-		err = b.start(within, image, files, sandbox.MergeEnv(w.Env, spec.Env))
+		err = b.start(within, image, w, sandbox.MergeEnv(w.Env, spec.Env))
 		// A sandbox that nobody has used can be made again.
 		if err == nil || attempt == attempts || within.Err() != nil || !errors.Is(err, errTaken) {
 			break
@@ -222,7 +221,11 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
 		}
-		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "%s", sentence(err))
+		kind := diag.KindSandbox
+		if diag.KindOf(err) == diag.KindData {
+			kind = diag.KindData
+		}
+		return nil, diag.Errorf(kind, op, spec.Name, "%s", sentence(err))
 	}
 	return b, nil
 }
@@ -234,25 +237,14 @@ const attempts = 3
 // an error that is context.DeadlineExceeded would mislead.
 func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// lay gives the workspace's files as changes. Of version control there is nothing.
-func lay(w *sdk.Workspace) ([]sdk.Change, error) {
-	files := slices.DeleteFunc(slices.Clone(w.Files), func(f sdk.File) bool { return slices.Contains(strings.Split(f.Path, "/"), ".git") })
-	files, err := patch.Tree(files, w.Patches...)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]sdk.Change, len(files))
-	for i, f := range files {
-		out[i] = sdk.Change{Path: f.Path, Data: f.Data, Exec: f.Exec}
-	}
-	return out, nil
+// files are those of a workspace, without version control.
+func files(w *sdk.Workspace) []sdk.File {
+	return slices.DeleteFunc(slices.Clone(w.Files), func(f sdk.File) bool { return slices.Contains(strings.Split(f.Path, "/"), ".git") })
 }
 
+// workDir checks where the workspace is to appear; "" leaves it to the image.
 func workDir(dir string) (string, error) {
-	if dir == "" {
-		return defaultDir, nil
-	}
-	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
+	if dir != "" && (!path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0)) {
 		return "", fmt.Errorf("the workspace's directory %q is not a clean absolute path below /", dir)
 	}
 	return dir, nil

@@ -63,9 +63,6 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// defaultDir is where a workspace appears unless it says otherwise.
-const defaultDir = "/workspace"
-
 // Labels of what drivers make.
 const (
 	labelSession = "valence.dev/session" // the session's name; on the session itself too

@@ -97,7 +97,7 @@ func TestImageFaults(t *testing.T) {
 		{"down", host + "/good:1", "S006", status(503), diag.KindSandbox, "prewarm", true, 0},
 		{"nobody there", "127.0.0.1:1/good:1", "S006", nil, diag.KindSandbox, "prewarm", false, 0},
 		{"other bytes", host + "/good:1", "S007", garbled, diag.KindSandbox, "try again", true, 0},
-		{"too slow", host + "/good:1", "S015", hang, diag.KindSandbox, "image_timeout", true, 50 * time.Millisecond},
+		{"too slow", host + "/good:1", "S015", hang, diag.KindSandbox, "[sandbox.images] timeout", true, 50 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := imageDriver(t, Options{Images: storeIn(t.TempDir(), image.Options{Pause: time.Nanosecond}), Pull: c.pull})
@@ -139,7 +139,7 @@ func TestImageStoreIsFull(t *testing.T) {
 	ref := saved(t, v1.Config{}, base(t))
 	_, err := d.Create(t.Context(), on(ref))
 	var out *diag.Diagnostic
-	if !errors.As(err, &out) || out.Code != "S009" || diag.KindOf(err) != diag.KindSandbox || !strings.Contains(out.Hint, "[sandbox] image_store") {
+	if !errors.As(err, &out) || out.Code != "S009" || diag.KindOf(err) != diag.KindSandbox || !strings.Contains(out.Hint, "[sandbox.images] store") {
 		t.Fatalf("got %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*", "tmp", "*")); err != nil || len(left) > 0 {

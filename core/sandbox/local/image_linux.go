@@ -124,7 +124,7 @@ func (s *images) take(ctx context.Context, ref string) (*picture, error) {
 		p = &picture{ref: ref, ready: make(chan struct{}), seen: map[string]folder{}}
 		s.known[ref] = p
 		late := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S015", Summary: fmt.Sprintf("image %s: it was not there within %s", ref, s.timeout),
-			Hint: "give it longer by [sandbox] image_timeout, or pull before the run: valence sandbox prewarm"}
+			Hint: "give it longer by [sandbox.images] timeout, or pull before the run: valence sandbox prewarm"}
 		within, cancel := context.WithTimeoutCause(s.life, s.timeout, late)
 		p.cancel = cancel
 		s.pulls.Go(func() { s.pull(within, p) })
@@ -239,7 +239,7 @@ func (s *images) allowed(ref string) error {
 	}
 	return diag.Wrap(diag.KindData, "get image", ref, &diag.Diagnostic{
 		Kind: diag.KindData, Code: "S013", Summary: fmt.Sprintf("image %s: a task may not name files of this machine", ref),
-		Hint: "allow the folder that it lies in by [sandbox] image_folders, or push it to a registry",
+		Hint: "allow the folder that it lies in by [sandbox.images] folders, or push it to a registry",
 	})
 }
 
