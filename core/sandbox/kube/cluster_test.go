@@ -11,6 +11,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
 )
 
 func create(t testing.TB, d *Driver) *box {
@@ -79,6 +80,34 @@ func TestImageMissing(t *testing.T) {
 	_, err := New(t.Context(), o)
 	if diag.KindOf(err) != diag.KindSandbox || !strings.Contains(err.Error(), "localhost/none:1") {
 		t.Errorf("a missing image: %v", err)
+	}
+}
+
+// TestImageWorkspace: a workspace may be what its image has, with files and patches over it.
+func TestImageWorkspace(t *testing.T) {
+	d := open(t, cluster(t))
+	on := func(w sdk.Workspace) (sandbox.Sandbox, error) {
+		w.Image = "localhost/app:1"
+		return d.Create(t.Context(), sandbox.Spec{Name: t.Name(), Workspace: w})
+	}
+	b, err := on(sdk.Workspace{
+		Files:   []sdk.File{{Path: "more", Data: []byte("laid\n")}},
+		Patches: []string{"--- a/changed\n+++ b/changed\n@@ -1 +1 @@\n-old\n+new\n"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Exec(t.Context(), sandbox.Command{Shell: "pwd; cat kept changed more; find . -name .git; echo three >> kept"})
+	if want := "/app\none\ntwo\nnew\nlaid\n"; err != nil || string(r.Output) != want {
+		t.Errorf("got %q, %v, want %q", r.Output, err, want)
+	}
+	changes, err := b.Diff(t.Context(), 0)
+	if err != nil || len(changes) != 1 || changes[0].Path != "kept" {
+		t.Errorf("what commands changed: %v, %v", changes, err)
+	}
+	_, err = on(sdk.Workspace{Patches: []string{"--- a/changed\n+++ b/changed\n@@ -1 +1 @@\n-else\n+new\n"}})
+	if diag.KindOf(err) != diag.KindData || !strings.Contains(err.Error(), "changed") {
+		t.Errorf("a patch of another file: %v", err)
 	}
 }
 
