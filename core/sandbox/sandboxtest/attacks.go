@@ -156,7 +156,11 @@ func hostFiles(s *suite) {
 			}
 		}
 	}
-	for _, line := range []string{"touch /usr/x", "touch " + dir + "/x", "echo > " + dir + "/secret", "rm " + dir + "/secret"} {
+	lines := []string{"touch " + dir + "/x", "echo > " + dir + "/secret", "rm " + dir + "/secret"}
+	if s.contained("tool chain") {
+		lines = append(lines, "touch /usr/x")
+	}
+	for _, line := range lines {
 		if r := s.run(b, sandbox.Command{Shell: line}); r.ExitCode == 0 {
 			s.Errorf("%q works on the host's files", line)
 		}
