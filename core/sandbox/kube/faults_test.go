@@ -187,7 +187,7 @@ func TestEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = begun(t, b.(*box), "dd if=/dev/zero of=big bs=1M count=64; sleep 1000", time.Hour)()
-	lost(t, b.(*box), err, "Evicted")
+	lost(t, b.(*box), err, "taken by the cluster")
 }
 
 // TestQuota: at the quota a sandbox waits until another one goes, or says why it does not come.

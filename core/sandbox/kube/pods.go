@@ -157,7 +157,9 @@ var errTaken = errors.New("taken by the cluster")
 func ended(object *corev1.Pod, gone bool) error {
 	switch {
 	case object != nil && (object.Status.Phase == corev1.PodFailed || object.Status.Phase == corev1.PodSucceeded):
-		if taken[object.Status.Reason] {
+		// The first process never ends by itself: where it ended well it was told to,
+		// which an eviction does before it says so.
+		if taken[object.Status.Reason] || object.Status.Phase == corev1.PodSucceeded {
 			return fmt.Errorf("its pod was %w: %s", errTaken, reason(object))
 		}
 		return fmt.Errorf("its pod ended: %s", reason(object))

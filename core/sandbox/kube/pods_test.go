@@ -53,6 +53,7 @@ func TestTaken(t *testing.T) {
 		{"not admitted", over(corev1.PodFailed, "OutOfcpu"), false, true},
 		{"deleted", over(corev1.PodRunning, ""), true, true},
 		{"being deleted", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}, false, true},
+		{"told to end", over(corev1.PodSucceeded, ""), false, true},
 		{"its program failed", over(corev1.PodFailed, ""), false, false},
 		{"out of time", over(corev1.PodFailed, "DeadlineExceeded"), false, false},
 	} {
