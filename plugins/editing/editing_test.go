@@ -61,7 +61,7 @@ func TestSkipped(t *testing.T) {
 		"no problem":         func(r *sdk.Record) { r.Problem = "" },
 		"no tests":           func(r *sdk.Record) { r.FailToPass = nil },
 		"no command":         func(r *sdk.Record) { r.TestCommand = "" },
-		"unknown log":        func(r *sdk.Record) { r.LogParser = "tap" },
+		"unknown log":        func(r *sdk.Record) { r.LogParser = "nose" },
 		"no patch":           func(r *sdk.Record) { r.Patch = "" },
 		"patch of tests":     func(r *sdk.Record) { r.Patch = r.TestPatch },
 		"patch does not fit": func(r *sdk.Record) { r.Workspace.Files[0].Data = []byte("x\n") },

@@ -41,7 +41,7 @@ func (skill) Build(_ context.Context, _ sdk.Host, r *sdk.BuildRequest) (*sdk.Bui
 	case rec.TestCommand == "":
 		return grade.Skip("the record has no test command"), nil
 	}
-	if _, ok := grade.ParseLog(rec.LogParser, ""); !ok {
+	if !grade.Known(rec) {
 		return grade.Skip("the log format %q is not known", rec.LogParser), nil
 	}
 	files, err := editable(rec)

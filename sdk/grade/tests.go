@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/swebench"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 // Report is how the tests of a record went.
@@ -41,63 +43,165 @@ func RunTests(ctx context.Context, h sdk.Host, r *sdk.Record, changes []sdk.Chan
 		return nil, err
 	}
 	if honest == nil {
-		results, ok := ParseLog(r.LogParser, log.Output)
-		if !ok {
-			return nil, fmt.Errorf("run tests: %s: unknown log format %q", key, r.LogParser)
-		}
-		rep := report(r, results)
-		if log.TimedOut && !rep.Solved {
-			rep.Reason = "the tests did not end within the time limit; " + rep.Reason
-		}
-		return rep, nil
+		return readTests(ctx, h, request, r, log, key)
 	}
 	results, err := honest.Read(log)
 	if err != nil {
-		rep := report(r, Results{})
+		rep := report(r, func(string) testlog.Status { return testlog.Missing })
 		rep.Solved, rep.Reason = false, err.Error()
 		return rep, nil
 	}
-	rep := report(r, results)
+	rep := report(r, func(id string) testlog.Status { return results[id] })
 	if tail := strings.TrimSpace(honest.Tail(log)); !rep.Solved && tail != "" {
 		rep.Reason += "\n" + tail
 	}
 	return rep, nil
 }
 
-func report(r *sdk.Record, results Results) *Report {
+// Known reports whether the log of r's tests can be read.
+func Known(r *sdk.Record) bool { return testlog.Known(swebench.Format(r.LogParser, r.ID)) }
+
+// readTests reads the tests' own words, for runners that have no honest run.
+func readTests(ctx context.Context, h sdk.Host, request *sdk.RunRequest, r *sdk.Record, log *sdk.Log, key string) (*Report, error) {
+	format := swebench.Format(r.LogParser, r.ID)
+	if testlog.Official(format) {
+		return readOfficial(ctx, h, request, r, log)
+	}
+	results, err := testlog.Parse(format, log.Output)
+	if err != nil {
+		return nil, fmt.Errorf("run tests: %s: %w", key, err)
+	}
+	rep := report(r, results.Status)
+	switch {
+	case rep.Solved:
+	case log.TimedOut:
+		rep.Reason = "the tests did not end within the time limit; " + rep.Reason
+	case !results.Ended():
+		rep.Reason = "the test runner did not reach its end; " + rep.Reason
+	}
+	return rep, nil
+}
+
+// readOfficial grades by SWE-bench's rules.
+func readOfficial(ctx context.Context, h sdk.Host, request *sdk.RunRequest, r *sdk.Record, log *sdk.Log) (*Report, error) {
+	s := &swebench.Spec{
+		ID: r.ID, LogParser: r.LogParser, EvalType: swebench.EvalTypeOf(r.Repo),
+		FailToPass: r.FailToPass, PassToPass: r.PassToPass,
+	}
+	if !strings.Contains(r.TestCommand, swebench.StartMarker) {
+		results, err := testlog.Parse(swebench.Format(r.LogParser, r.ID), log.Output)
+		if err != nil {
+			return nil, err
+		}
+		tests, err := swebench.Compare(s, results)
+		if err != nil {
+			return nil, err
+		}
+		return officialReport(tests, log), nil
+	}
+	run, err := swebench.Read(s, log.Output)
+	if err != nil {
+		return nil, err
+	}
+	failed := &Report{Reason: run.Outcome.String(), FirstNotPassed: first(r)}
+	fault := run.Fault()
+	switch {
+	case run.Outcome == swebench.Graded:
+		return officialReport(&run.Tests, log), nil
+	case log.TimedOut:
+		failed.Reason = swebench.TimedOut.String()
+		return failed, nil
+	case fault == swebench.Prediction:
+		return failed, nil
+	case fault == swebench.Undecided || run.Outcome == swebench.CutShort && log.Truncated:
+		// If the tests run without the changes, these are to blame.
+		bare := *request
+		bare.Changes = nil
+		plain, err := Run1(ctx, h, &bare)
+		if err != nil {
+			return nil, err
+		}
+		before, err := swebench.Read(s, plain.Output)
+		if err != nil {
+			return nil, err
+		}
+		if before.Outcome == swebench.Graded {
+			failed.Reason += "; without the changes the tests run"
+			return failed, nil
+		}
+	}
+	_, err = run.Score()
+	return nil, err
+}
+
+func first(r *sdk.Record) string {
+	for _, ids := range [][]string{r.FailToPass, r.PassToPass} {
+		if len(ids) > 0 {
+			return ids[0]
+		}
+	}
+	return ""
+}
+
+func officialReport(t *swebench.Tests, log *sdk.Log) *Report {
+	rep := &Report{
+		Solved:     t.Resolution() == swebench.Full,
+		FailToPass: t.FailToPass.Share(),
+		PassToPass: t.PassToPass.Share(),
+	}
+	if rep.Solved {
+		rep.Reason = fmt.Sprintf("all %d tests passed", len(t.FailToPass.Success)+len(t.PassToPass.Success))
+		return rep
+	}
+	rep.FirstNotPassed = append(t.FailToPass.Failure, t.PassToPass.Failure...)[0]
+	rep.Reason = rep.FirstNotPassed + ": did not pass"
+	if log.TimedOut {
+		rep.Reason = "the tests did not end within the time limit; " + rep.Reason
+	}
+	return rep
+}
+
+func report(r *sdk.Record, of func(id string) testlog.Status) *Report {
 	rep := &Report{Solved: true}
-	rep.FailToPass = rep.share(r.FailToPass, results)
-	rep.PassToPass = rep.share(r.PassToPass, results)
+	rep.FailToPass = rep.share(r.FailToPass, of)
+	rep.PassToPass = rep.share(r.PassToPass, of)
 	if rep.Solved {
 		rep.Reason = fmt.Sprintf("all %d tests passed", len(r.FailToPass)+len(r.PassToPass))
 	}
 	return rep
 }
 
-func (rep *Report) share(ids []string, results Results) float64 {
+func (rep *Report) share(ids []string, of func(id string) testlog.Status) float64 {
 	if len(ids) == 0 {
 		return 1
 	}
 	passed := 0
 	for _, id := range ids {
-		status, ok := results[TestID(id)]
-		if !ok {
-			status, ok = results[id]
+		status := of(testlog.DottedID(id))
+		if status == testlog.Missing {
+			status = of(id)
 		}
-		switch {
-		case status == Passed:
+		if status.Passes() {
 			passed++
 			continue
-		case !ok:
-			status = "not run"
 		}
 		if rep.Solved {
 			rep.Solved = false
 			rep.FirstNotPassed = id
-			rep.Reason = fmt.Sprintf("%s: %s", id, status)
+			rep.Reason = id + ": " + inWords(status)
 		}
 	}
 	return float64(passed) / float64(len(ids))
+}
+
+func inWords(s testlog.Status) string {
+	switch s {
+	case testlog.Skipped:
+		return "skipped"
+	case testlog.Missing:
+		return "not run"
+	}
+	return "failed"
 }
 
 // Run1 runs a request with one command and gives its log. A command that could

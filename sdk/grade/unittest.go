@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 // unittestProgram runs Python's unittest and reports through a descriptor that it
@@ -102,7 +103,7 @@ func unittestModules(r *sdk.Record) []module {
 		m := module{name: strings.Join(parts, ".")}
 		for i := range parts {
 			name := strings.Join(parts[i:], ".")
-			starts := func(id string) bool { return strings.HasPrefix(TestID(id), name+".") }
+			starts := func(id string) bool { return strings.HasPrefix(testlog.DottedID(id), name+".") }
 			if slices.ContainsFunc(r.FailToPass, starts) || slices.ContainsFunc(r.PassToPass, starts) {
 				m = module{folder: strings.Join(parts[:i], "/"), name: name}
 				break
@@ -117,8 +118,8 @@ func unittestModules(r *sdk.Record) []module {
 // not to be believed: it has no end, a test twice or another number of lines than
 // it claims. That is the tested code's doing, so it earns 0 and is no failure of
 // the host.
-func (u *UnittestRun) Read(log *sdk.Log) (Results, error) {
-	r := Results{}
+func (u *UnittestRun) Read(log *sdk.Log) (map[string]testlog.Status, error) {
+	r := map[string]testlog.Status{}
 	ended := false
 	for line := range strings.SplitSeq(log.Output, "\n") {
 		rest, ok := strings.CutPrefix(line, u.nonce+" ")
@@ -140,7 +141,7 @@ func (u *UnittestRun) Read(log *sdk.Log) (Results, error) {
 			if _, twice := r[id]; twice {
 				return nil, fmt.Errorf("the test report names %s twice", id)
 			}
-			r[id] = Status(status)
+			r[id] = statusOf(status)
 		}
 	}
 	switch {
@@ -160,4 +161,15 @@ func (u *UnittestRun) Tail(log *sdk.Log) string {
 	}
 	_, tail, _ := strings.Cut(log.Output[i:], "\n")
 	return tail
+}
+
+// statusOf reads the runner's word. What it does not say has failed.
+func statusOf(word string) testlog.Status {
+	switch word {
+	case "passed":
+		return testlog.Passed
+	case "skipped":
+		return testlog.Skipped
+	}
+	return testlog.Failed
 }

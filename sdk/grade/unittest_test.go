@@ -8,6 +8,7 @@ import (
 	"github.com/valence-rl/valence/sdk"
 	"github.com/valence-rl/valence/sdk/grade"
 	"github.com/valence-rl/valence/sdk/sdktest"
+	"github.com/valence-rl/valence/sdk/testlog"
 )
 
 func record(files ...string) *sdk.Record {
@@ -18,7 +19,7 @@ func record(files ...string) *sdk.Record {
 	return r
 }
 
-func honest(t *testing.T, r *sdk.Record, millis int64) (results grade.Results, tail string, refusal error) {
+func honest(t *testing.T, r *sdk.Record, millis int64) (results map[string]testlog.Status, tail string, refusal error) {
 	t.Helper()
 	run := grade.NewUnittestRun(r, "python3", 5, "key", millis)
 	h := &sdktest.Host{}
@@ -43,7 +44,7 @@ func TestUnittestRun(t *testing.T) {
 	tests := []struct {
 		name  string
 		files []string
-		want  grade.Results
+		want  map[string]testlog.Status
 		err   string
 	}{
 		{
@@ -65,49 +66,49 @@ func TestUnittestRun(t *testing.T) {
         with self.subTest(1): pass
     def test_i(self): self.skipTest("y")
 `},
-			want: grade.Results{
-				"test_m.T.test_a": grade.Passed, "test_m.T.test_b": grade.Failed, "test_m.T.test_c": grade.Failed, "test_m.T.test_d": grade.Skipped,
-				"test_m.T.test_e": grade.Passed, "test_m.T.test_f": grade.Failed, "test_m.T.test_g": grade.Failed, "test_m.T.test_h": grade.Passed, "test_m.T.test_i": grade.Skipped,
+			want: map[string]testlog.Status{
+				"test_m.T.test_a": testlog.Passed, "test_m.T.test_b": testlog.Failed, "test_m.T.test_c": testlog.Failed, "test_m.T.test_d": testlog.Skipped,
+				"test_m.T.test_e": testlog.Passed, "test_m.T.test_f": testlog.Failed, "test_m.T.test_g": testlog.Failed, "test_m.T.test_h": testlog.Passed, "test_m.T.test_i": testlog.Skipped,
 			},
 		},
 		{
 			name:  "setUpClass fails",
 			files: []string{"test_m.py", head + "    @classmethod\n    def setUpClass(cls): raise ValueError\n    def test_a(self): pass\n"},
-			want:  grade.Results{"setUpClass (test_m.T)": grade.Failed},
+			want:  map[string]testlog.Status{"setUpClass (test_m.T)": testlog.Failed},
 		},
 		{
 			name:  "teardown fails",
 			files: []string{"test_m.py", head + "    def tearDown(self): raise ValueError\n    def test_a(self): pass\n"},
-			want:  grade.Results{"test_m.T.test_a": grade.Failed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Failed},
 		},
-		{name: "import fails", files: []string{"test_m.py", "import nothing_of_the_kind\n"}, want: grade.Results{"test_m": grade.Failed}},
-		{name: "syntax error", files: []string{"test_m.py", "def\n"}, want: grade.Results{"test_m": grade.Failed}},
-		{name: "exit at import", files: []string{"test_m.py", "raise SystemExit(0)\n"}, want: grade.Results{"test_m": grade.Failed}},
-		{name: "no file", files: []string{"m.py", ""}, want: grade.Results{"test_m": grade.Failed}},
+		{name: "import fails", files: []string{"test_m.py", "import nothing_of_the_kind\n"}, want: map[string]testlog.Status{"test_m": testlog.Failed}},
+		{name: "syntax error", files: []string{"test_m.py", "def\n"}, want: map[string]testlog.Status{"test_m": testlog.Failed}},
+		{name: "exit at import", files: []string{"test_m.py", "raise SystemExit(0)\n"}, want: map[string]testlog.Status{"test_m": testlog.Failed}},
+		{name: "no file", files: []string{"m.py", ""}, want: map[string]testlog.Status{"test_m": testlog.Failed}},
 		{
 			name:  "much output and a closed stdout",
 			files: []string{"test_m.py", head + "    def test_a(self):\n        print('x' * 3000000)\n        sys.stderr.write('ok\\n')\n        os.close(1)\n        os.close(2)\n"},
-			want:  grade.Results{"test_m.T.test_a": grade.Passed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Passed},
 		},
 		{
 			name:  "a name with a line break",
 			files: []string{"test_m.py", head + "    pass\nsetattr(T, 'test_a\\nb', lambda self: None)\n"},
-			want:  grade.Results{"test_m.T.test_a b": grade.Passed},
+			want:  map[string]testlog.Status{"test_m.T.test_a b": testlog.Passed},
 		},
 		{
 			name:  "the standard library comes first",
 			files: []string{"test_m.py", "import random\n" + head + "    def test_a(self): random.Random\n", "random.py", "raise ValueError", "unittest.py", "raise ValueError", "sitecustomize.py", "raise ValueError"},
-			want:  grade.Results{"test_m.T.test_a": grade.Passed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Passed},
 		},
 		{
 			name:  "stdin is empty",
 			files: []string{"test_m.py", head + "    def test_a(self): self.assertEqual(os.read(0, 10), b'')\n"},
-			want:  grade.Results{"test_m.T.test_a": grade.Passed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Passed},
 		},
 		{
 			name:  "the nonce is in no environment and no command line",
 			files: []string{"test_m.py", head + "    def test_a(self):\n        for pid in os.getpid(), os.getppid():\n            for f in 'environ', 'cmdline':\n                self.assertNotIn(b'NONCE', open('/proc/%d/%s' % (pid, f), 'rb').read())\n"},
-			want:  grade.Results{"test_m.T.test_a": grade.Passed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Passed},
 		},
 		{name: "early exit with status 0", files: []string{"test_m.py", "import os\nprint('test_a (test_m.T) ... ok\\n\\nOK')\nos._exit(0)\n"}, err: "ended early, with exit status 0"},
 		{name: "early exit in a test", files: []string{"test_m.py", head + "    def test_a(self): pass\n    def test_b(self): os._exit(0)\n"}, err: "ended early, with exit status 0"},
@@ -142,21 +143,21 @@ class T(Base):
 class A(unittest.IsolatedAsyncioTestCase):
     async def test_f(self): self.assertEqual(1.0, 1)
 `},
-			want: grade.Results{
-				"test_m.T.test_a": grade.Passed, "test_m.T.test_b": grade.Passed, "test_m.T.test_c": grade.Passed,
-				"test_m.T.test_d": grade.Passed, "test_m.T.test_e": grade.Passed, "test_m.A.test_f": grade.Passed,
+			want: map[string]testlog.Status{
+				"test_m.T.test_a": testlog.Passed, "test_m.T.test_b": testlog.Passed, "test_m.T.test_c": testlog.Passed,
+				"test_m.T.test_d": testlog.Passed, "test_m.T.test_e": testlog.Passed, "test_m.A.test_f": testlog.Passed,
 			},
 		},
 		{
 			name:  "a result that equals everything",
 			files: []string{"m.py", "class Any:\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\n", "test_m.py", "import m\n" + head + "    def test_a(self): self.assertEqual(m.Any(), 2)\n    def test_b(self): self.assertEqual('x', m.Any())\n    def test_c(self): self.assertEqual([(1, m.Any())], [(1, None)])\n    def test_d(self): self.assertEqual({1: m.Any()}, {1: [2]})\n"},
-			want:  grade.Results{"test_m.T.test_a": grade.Failed, "test_m.T.test_b": grade.Failed, "test_m.T.test_c": grade.Failed, "test_m.T.test_d": grade.Failed},
+			want:  map[string]testlog.Status{"test_m.T.test_a": testlog.Failed, "test_m.T.test_b": testlog.Failed, "test_m.T.test_c": testlog.Failed, "test_m.T.test_d": testlog.Failed},
 		},
 		{
 			name: "the tests replaced by the code",
 			files: []string{"m.py", "import sys, types, unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\nT.__module__ = 'test_m'\nx = types.ModuleType('test_m')\nx.T = T\nx.m = sys.modules[__name__]\nsys.modules['test_m'] = x\nopen('test_m.py', 'w').write('import unittest\\nfrom m import T')\n",
 				"test_m.py", "import m\n" + head + "    def test_a(self): self.fail()\n"},
-			want: grade.Results{"test_m.T.test_a": grade.Failed},
+			want: map[string]testlog.Status{"test_m.T.test_a": testlog.Failed},
 		},
 		{
 			name:  "assertions replaced in the test's class",
@@ -250,7 +251,7 @@ func TestReadRefusesForgery(t *testing.T) {
 			t.Errorf("%s: another seed's run believes it", name)
 		}
 	}
-	if got, err := run.Read(&sdk.Log{Output: "noise\n" + nonce + " passed a\n" + nonce + " end 1\nmore noise"}); err != nil || got["a"] != grade.Passed {
+	if got, err := run.Read(&sdk.Log{Output: "noise\n" + nonce + " passed a\n" + nonce + " end 1\nmore noise"}); err != nil || got["a"] != testlog.Passed {
 		t.Errorf("%v, error %v", got, err)
 	}
 	if again := grade.NewUnittestRun(r, "python3", 5, "key", 0); again.Command.Shell != run.Command.Shell {
@@ -324,7 +325,7 @@ func TestRunTests(t *testing.T) {
 	}
 	t.Run("unknown format", func(t *testing.T) {
 		r := rec
-		r.LogParser = "tap"
+		r.LogParser = "nose"
 		if _, err := grade.RunTests(t.Context(), &sdktest.Host{}, &r, gold, 1, "k", 0); err == nil {
 			t.Error("no error")
 		}

@@ -64,7 +64,7 @@ type Record struct {
 	PassToPass      []string
 	TestCommand     string      // shell; runs the tests of TestFiles and names each with its status
 	TestFiles       []string    // restored before tests are run
-	LogParser       string      // how TestCommand's output is read: "unittest", "pytest"
+	LogParser       string      // how TestCommand's output is read: a name of sdk/testlog
 	Targets         []Target    // functions worth testing
 	Mutants         []Mutant    // buggy variants of targets, each caught by the golden tests
 	Candidates      []Candidate // fixes to review
