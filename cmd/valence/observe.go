@@ -1,6 +1,12 @@
 package main
 
-import "github.com/valence-rl/valence/core/run"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/valence-rl/valence/core/data/decontaminate"
+	"github.com/valence-rl/valence/core/run"
+)
 
 // observe shows what a run tells. It is safe for concurrent use.
 func (p *view) observe(e run.Event) {
@@ -30,8 +36,28 @@ func (p *view) observe(e run.Event) {
 		}
 	case run.Pulling:
 		p.pulling(e.Text, e.Done, e.Total)
+	case run.Cleaned:
+		p.noted(cleanLine(e.Cleaned))
+		p.told("decontamination", e.Cleaned)
 	case run.Swapped:
 		p.noted("swapped " + swapLine(e.Swap))
 		p.told("swap", e.Swap)
 	}
+}
+
+// cleanLine sums up what was kept out of training.
+func cleanLine(r *decontaminate.Report) string {
+	text := fmt.Sprintf("decontamination: %d of %s dropped", r.Dropped, counted(r.Records, "training record"))
+	var most []string
+	for i, d := range r.Reasons {
+		if i == 3 {
+			most = append(most, fmt.Sprintf("%d more", len(r.Reasons)-i))
+			break
+		}
+		most = append(most, fmt.Sprintf("%d of %s (%s)", d.Records, d.What, d.Suite))
+	}
+	if len(most) > 0 {
+		text += ": " + strings.Join(most, ", ")
+	}
+	return text
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/examine"
 	"github.com/valence-rl/valence/core/run"
@@ -82,7 +83,7 @@ const statusFailed exitStatus = 1
 
 func newPluginExamineCommand(a *app) *cobra.Command {
 	var o examine.Options
-	var records, junit string
+	var from, junit string
 	var sets []string
 	cmd := &cobra.Command{
 		Use:   "test [REF…]",
@@ -101,7 +102,7 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 	transportFlag(cmd, &o.Registry.Transport, "how the plugin is run: wasm or process (default: as its manifest says)")
 	f.StringVar(&o.Judge, "judge", "", "the judge of a skill that asks one, a `plugin`")
 	f.StringArrayVar(&sets, "set", nil, "a setting of the plugin, `key=value`; may be repeated")
-	f.StringVar(&records, "records", "", "build tasks from these records, a `file` of JSON lines, in place of the built-in ones")
+	f.StringVar(&from, "records", "", "build tasks from these records, a `file` of JSON lines, in place of the built-in ones")
 	f.IntVarP(&o.Tasks, "tasks", "n", 0, "evaluate at most this `number` of tasks (default: all)")
 	f.IntVar(&o.Repeats, "repeats", 3, "evaluate an answer this `number` of times")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "limit of one call to the plugin")
@@ -111,7 +112,7 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 		if o.Settings, err = settings(sets); err != nil {
 			return err
 		}
-		if o.Records, err = readRecords(records); err != nil {
+		if o.Records, err = readRecords(from); err != nil {
 			return err
 		}
 		refs, err := pluginRefs(args)
@@ -206,16 +207,17 @@ func settings(sets []string) (map[string]string, error) {
 	return out, nil
 }
 
+// readRecords reads all records of a file, or none if there is no name.
 func readRecords(name string) ([]sdk.Record, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, diag.Wrap(diag.KindData, "read records", "", err)
+	read, err := records.Read(name)
+	out := make([]sdk.Record, len(read))
+	for i, r := range read {
+		out[i] = *r
 	}
-	defer f.Close()
-	return examine.ReadRecords(name, f)
+	return out, err
 }
 
 // spot is one line on standard error that says what is under way; it is there on a

@@ -41,6 +41,7 @@ var verbs = []func(*app) *cobra.Command{
 	newRolloutCommand,
 	newRejudgeCommand,
 	newReportCommand,
+	newDataCommand,
 	newPluginCommand,
 	newSandboxCommand,
 	newConfigCommand,

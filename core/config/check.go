@@ -95,9 +95,7 @@ func (d *decoder) sources(c *Config) {
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		p := fmt.Sprintf("source.%d", i)
-		if s.Kind == "pocket" && s.Path != "" {
-			d.report(d.keyOf(p+".path"), "C026", `a source of kind "pocket" has no path`, "remove it: its records are generated")
-		}
+		d.kind(c, i, p)
 		switch {
 		case s.Use == "" && s.Split == "train":
 			s.Use = "train"
@@ -143,9 +141,50 @@ func (d *decoder) sources(c *Config) {
 	}
 }
 
+// kind checks the keys that a source has by its kind.
+func (d *decoder) kind(c *Config, i int, p string) {
+	s := &c.Sources[i]
+	if s.Kind == "pocket" {
+		if s.Path != "" {
+			d.report(d.keyOf(p+".path"), "C026", `a source of kind "pocket" has no path`, "remove it: its records are generated")
+		}
+		if s.Holdout != 0 {
+			d.report(d.keyOf(p+".holdout"), "C026", `a source of kind "pocket" has no holdout`, "remove it: its splits share nothing")
+		}
+		if s.Count == 0 {
+			d.report(d.valueOf(p+".count"), "C026", `a source of kind "pocket" generates at least one record`, "want a count above 0")
+		}
+		return
+	}
+	if d.nodes[p+".count"] == nil {
+		s.Count = 0
+	}
+	switch {
+	case s.Kind != "records":
+	case s.Path == "":
+		d.report(d.keyOf(p), "C026", `a source of kind "records" has no path`, "name the file: path = \"records.jsonl\"")
+	case s.Split == "unseen":
+		d.report(d.valueOf(p+".split"), "C026", `a source of kind "records" has no split "unseen"`, `want "train" or "eval"`)
+	case d.nodes[p+".shape"] != nil && s.Shape != "module":
+		d.report(d.keyOf(p+".shape"), "C026", `a source of kind "records" has no shape`, "remove it")
+	}
+	for j := range i {
+		o := &c.Sources[j]
+		if o.Kind == s.Kind && o.Path == s.Path && s.Path != "" && (o.Holdout != s.Holdout || o.SeedOr(c.Run.Seed) != s.SeedOr(c.Run.Seed)) {
+			d.report(d.keyOf(p), "C029", fmt.Sprintf("two sources of %q do not hold out the same part", s.Path), "give both the same holdout and the same seed")
+		}
+	}
+}
+
 // files looks whether what the file names is there: plugins, judges, templates.
 func (d *decoder) files(c *Config) {
 	d.template("rollout.prompt", c.Rollout.Prompt)
+	for i, s := range c.Sources {
+		d.data(fmt.Sprintf("source.%d.path", i), s.Path)
+	}
+	for i, f := range c.Decontaminate.Files {
+		d.data(fmt.Sprintf("decontaminate.files.%d", i), f)
+	}
 	for _, s := range c.Skills {
 		p := "skills." + s.Name
 		d.plugin(p+".plugin", s.Plugin)
@@ -171,6 +210,16 @@ func (d *decoder) plugin(path, ref string) {
 		if _, err := os.Stat(ref); err != nil {
 			d.report(d.valueOf(path), "C023", fmt.Sprintf("there is no plugin at %q", ref), cause(err), "want a folder with plugin.toml, a .wasm file, name@version, or oci://host/repository:tag; paths start at the current directory")
 		}
+	}
+}
+
+// data looks whether data is there.
+func (d *decoder) data(path, name string) {
+	if name == "" {
+		return
+	}
+	if _, err := os.Stat(name); err != nil {
+		d.report(d.valueOf(path), "C023", fmt.Sprintf("there is no data at %q", name), cause(err), "valence data import makes a records file; paths start at the current directory")
 	}
 }
 

@@ -27,21 +27,22 @@ import (
 
 // Config is one run's configuration, complete: defaults are filled in.
 type Config struct {
-	Run      Run      `toml:"run" doc:"Identity and length of the run."`
-	Policy   Policy   `toml:"policy" doc:"The policy that is trained or measured."`
-	GRPO     GRPO     `toml:"grpo" doc:"The training algorithm. A key marked \"preset's\" overrides one knob of the preset."`
-	Rollout  Rollout  `toml:"rollout" doc:"How one episode is run."`
-	Sandbox  Sandbox  `toml:"sandbox" doc:"Where commands run, and what bounds them. The same limits hold for the agent's sandbox and for the evaluators'."`
-	Async    Async    `toml:"async" doc:"How far rollouts and training may run apart."`
-	Evaluate Evaluate `toml:"evaluate" doc:"How an output is scored."`
-	Eval     Eval     `toml:"eval" doc:"Measuring during and after training."`
-	SFT      SFT      `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
-	Model    Model    `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
-	Registry Registry `toml:"registry" doc:"Where plugins that are no folder and no file come from, and what is asked of them."`
-	Trust    []Trust  `toml:"trust" doc:"Signers whose plugins may be used, one a section. With any of them, a plugin from a remote registry must be signed by one."`
-	Sources  []Source `toml:"source" doc:"Where records come from. The section may be repeated."`
-	Skills   []Skill  `toml:"skills" doc:"One training skill a section, in the order of reports."`
-	Suites   []Suite  `toml:"suites" doc:"One suite a section: measured, never trained on."`
+	Run           Run           `toml:"run" doc:"Identity and length of the run."`
+	Policy        Policy        `toml:"policy" doc:"The policy that is trained or measured."`
+	GRPO          GRPO          `toml:"grpo" doc:"The training algorithm. A key marked \"preset's\" overrides one knob of the preset."`
+	Rollout       Rollout       `toml:"rollout" doc:"How one episode is run."`
+	Sandbox       Sandbox       `toml:"sandbox" doc:"Where commands run, and what bounds them. The same limits hold for the agent's sandbox and for the evaluators'."`
+	Async         Async         `toml:"async" doc:"How far rollouts and training may run apart."`
+	Evaluate      Evaluate      `toml:"evaluate" doc:"How an output is scored."`
+	Eval          Eval          `toml:"eval" doc:"Measuring during and after training."`
+	SFT           SFT           `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
+	Model         Model         `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
+	Registry      Registry      `toml:"registry" doc:"Where plugins that are no folder and no file come from, and what is asked of them."`
+	Trust         []Trust       `toml:"trust" doc:"Signers whose plugins may be used, one a section. With any of them, a plugin from a remote registry must be signed by one."`
+	Sources       []Source      `toml:"source" doc:"Where records come from. The section may be repeated."`
+	Decontaminate Decontaminate `toml:"decontaminate" doc:"What keeps out of training what is measured: records of a training source that share a repository, a fork of it, or a commit with a public suite, with an eval source, or with a file named here are dropped before training. The run's folder has the report, decontamination.json."`
+	Skills        []Skill       `toml:"skills" doc:"One training skill a section, in the order of reports."`
+	Suites        []Suite       `toml:"suites" doc:"One suite a section: measured, never trained on."`
 
 	// File is where the configuration was read from; "" for none.
 	File string `toml:"-"`
@@ -221,14 +222,22 @@ type Trust struct {
 
 // Source is one [[source]].
 type Source struct {
-	Kind   string   `toml:"kind" required:"true" enum:"pocket|swebench|git|harbor" absent:"swebench|git|harbor" doc:"What the records are made from."`
-	Path   string   `toml:"path" optional:"true" doc:"File or folder of the records; the pocket world is generated and has none."`
-	Seed   *uint64  `toml:"seed" optional:"true" doc:"Seed of the generator; unset: the run's."`
-	Count  int      `toml:"count" default:"1000" min:"1" max:"10000000" unit:"records" doc:"Records to generate."`
-	Split  string   `toml:"split" default:"train" enum:"train|eval|unseen" doc:"Which part of the world: its training part, what is held out, or the held-out function families."`
-	Shape  string   `toml:"shape" default:"module" enum:"module|repository" doc:"One module a record, or several."`
-	Skills []string `toml:"skills" optional:"true" doc:"The skills and suites that draw from it; unset: all."`
-	Use    string   `toml:"use" enum:"train|eval" optional:"true" doc:"What the records serve; unset: train for split = \"train\", else eval. Held-out records are never trained on."`
+	Kind    string   `toml:"kind" required:"true" enum:"pocket|records|swebench|git|harbor" absent:"swebench|git|harbor" doc:"What the records are made from: the generated pocket world, or a file that data import wrote or reads."`
+	Path    string   `toml:"path" optional:"true" doc:"File or folder of the records; the pocket world is generated and has none."`
+	Seed    *uint64  `toml:"seed" optional:"true" doc:"Seed of the generator, and of what is held out; unset: the run's."`
+	Count   int      `toml:"count" default:"1000" min:"0" max:"10000000" unit:"records" doc:"Records to generate, or the most to take from a file, of which 0, its default there, takes all."`
+	Split   string   `toml:"split" default:"train" enum:"train|eval|unseen" doc:"Which part of the world: its training part, what is held out, or the held-out function families. Of a file: the part that holdout leaves, or the part that it holds out."`
+	Holdout float64  `toml:"holdout" default:"0" min:"0" max:"0.9" doc:"Share of a file's repositories that only split = \"eval\" has, drawn by their names; every source of one path has the same. 0: either split is the whole file."`
+	Shape   string   `toml:"shape" default:"module" enum:"module|repository" doc:"One module a record, or several; of the pocket world."`
+	Skills  []string `toml:"skills" optional:"true" doc:"The skills and suites that draw from it; unset: all."`
+	Use     string   `toml:"use" enum:"train|eval" optional:"true" doc:"What the records serve; unset: train for split = \"train\", else eval. Held-out records are never trained on."`
+}
+
+// Decontaminate is [decontaminate].
+type Decontaminate struct {
+	Off    bool     `toml:"off" default:"false" doc:"Train on what is measured. The run says so wherever it reports."`
+	Suites []string `toml:"suites" optional:"true" enum:"swebench|swebench-dev|swebench-multilingual|multi-swebench|swebench-pro|swelancer" doc:"Public suites whose repositories are kept out; unset: all of them."`
+	Files  []string `toml:"files" optional:"true" doc:"Further files of what is measured: what data import reads, or a text (.txt) of repositories and commits, one a line."`
 }
 
 // SeedOr is the source's own seed or, where it has none, the run's.

@@ -46,6 +46,13 @@ var leaves = map[string][]string{
 	"core/host/transporttest": {"core/host/transport"},
 	"core/host/wasm":          {"core/host/transport"},
 	"core/data/pocket":        {"core/policy", "core/patch"},
+	"core/data/rows":          nil,
+	"core/data/suites":        nil,
+	"core/data/survey":        nil,
+	"core/data/records":       {"core/data/rows"},
+	"core/data/formats":       {"core/data/rows", "core/data/records", "core/data/suites", "core/patch"},
+	"core/data/decontaminate": {"core/data/suites"},
+	"core/data/intake":        {"core/data/formats", "core/data/records"},
 	"core/examine":            {"registry", "core/host", "core/sandbox", "core/scoring"},
 	"core/report":             {"core/journal", "core/eval", "core/atif", "core/config"},
 

@@ -1,6 +1,9 @@
 package run
 
-import "github.com/valence-rl/valence/core/journal"
+import (
+	"github.com/valence-rl/valence/core/data/decontaminate"
+	"github.com/valence-rl/valence/core/journal"
+)
 
 // EventKind says what an Event tells.
 type EventKind int
@@ -17,6 +20,7 @@ const (
 	Warned                    // Text deserves the user's attention; with a Swap, it was refused
 	Pulling                   // an image, Text, is being had: Done of Total MiB
 	Swapped                   // Swap holds from its group on
+	Cleaned                   // Cleaned says what training data was dropped because it is measured
 )
 
 // Event is one thing that happened in a run, for a progress view.
@@ -32,4 +36,5 @@ type Event struct {
 	Eval    *journal.Eval
 	Swap    *journal.Swap
 	Steps   int // the run's
+	Cleaned *decontaminate.Report
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/valence-rl/valence/core/config"
@@ -36,8 +37,8 @@ func Limits(c *config.Config) sandbox.Limits {
 // checked as far as the configuration tells what is needed: Python where its sources are
 // made of it. An error is a diag.Diagnostic of KindSandbox where somebody can mend it.
 func Sandboxes(ctx context.Context, c *config.Config, log *slog.Logger, progress func(image.Progress)) (sandbox.Driver, error) {
-	// Every source of this build is made of Python packages.
-	python := len(c.Sources) > 0
+	// The pocket world is made of Python packages.
+	python := slices.ContainsFunc(c.Sources, func(src config.Source) bool { return src.Kind == "pocket" })
 	if c.Sandbox.Driver == "kube" {
 		return cluster(ctx, c, log, python)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/valence-rl/valence/core/config"
+	"github.com/valence-rl/valence/core/data/decontaminate"
 	"github.com/valence-rl/valence/core/data/pocket"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
@@ -53,6 +54,7 @@ type Setup struct {
 	runner  scoring.Runner
 	model   scoring.Model  // nil: none is configured
 	items   []*pocket.Item // of every source, for the expert
+	cleaned decontaminate.Report
 	cleanup []func() error
 }
 

@@ -29,10 +29,18 @@ type record struct {
 // buildTasks reads every source and asks each skill's builder for tasks; those to
 // train on only if they are not to be left unbuilt.
 func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
+	drawn := make([][]record, len(s.Config.Sources))
 	for i := range s.Config.Sources {
-		if err := s.read(ctx, &s.Config.Sources[i]); err != nil {
+		var err error
+		if drawn[i], err = s.read(ctx, &s.Config.Sources[i]); err != nil {
 			return err
 		}
+	}
+	if err := s.decontaminate(ctx, drawn); err != nil {
+		return err
+	}
+	for i := range s.Config.Sources {
+		s.serve(&s.Config.Sources[i], drawn[i])
 	}
 	for _, k := range s.Skills {
 		if k.Weight > 0 && len(k.records) == 0 && s.trains() {
@@ -52,29 +60,40 @@ func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 	return nil
 }
 
-// read generates a source's records and hands them to the skills that it serves.
-func (s *Setup) read(ctx context.Context, src *config.Source) error {
+// read generates a source's records, or reads them from its file.
+func (s *Setup) read(ctx context.Context, src *config.Source) ([]record, error) {
+	if src.Kind == "records" {
+		return s.readFile(ctx, src)
+	}
 	seed := src.SeedOr(s.Config.Run.Seed)
 	items, err := pocket.Generate(ctx, s.python, pocket.Options{Seed: seed, Count: src.Count, Split: src.Split, Shape: src.Shape})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.items = append(s.items, items...)
+	out := make([]record, len(items))
+	for i := range items {
+		out[i] = record{&items[i].Record, seed}
+	}
+	return out, nil
+}
+
+// trainedOn says whether a source's records are trained on.
+func trainedOn(src *config.Source) bool {
+	return src.Use == "train" || src.Use == "" && src.Split == "train"
+}
+
+// serve hands a source's records to the skills that draw from it.
+func (s *Setup) serve(src *config.Source, drawn []record) {
 	for _, k := range s.Skills {
-		if len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name) {
-			continue
-		}
-		training := src.Use == "train" || src.Use == "" && src.Split == "train"
-		for i := range items {
-			r := record{&items[i].Record, seed}
-			if training {
-				k.records = append(k.records, r)
-			} else {
-				k.held[src.Split] = append(k.held[src.Split], r)
-			}
+		switch {
+		case len(src.Skills) > 0 && !slices.Contains(src.Skills, k.Name):
+		case trainedOn(src):
+			k.records = append(k.records, drawn...)
+		default:
+			k.held[src.Split] = append(k.held[src.Split], drawn...)
 		}
 	}
-	return nil
 }
 
 // measured builds the tasks of each split, no more than are measured.
@@ -104,9 +123,7 @@ func (s *Setup) measured(ctx context.Context, b *Binding, held map[string][]reco
 // trains says whether the configuration has training sources at all; one that
 // only measures needs none.
 func (s *Setup) trains() bool {
-	return slices.ContainsFunc(s.Config.Sources, func(src config.Source) bool {
-		return src.Use == "train" || src.Use == "" && src.Split == "train"
-	})
+	return slices.ContainsFunc(s.Config.Sources, func(src config.Source) bool { return trainedOn(&src) })
 }
 
 // build asks a binding's plugin for the tasks of records, in their order.

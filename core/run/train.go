@@ -157,6 +157,9 @@ func (t *trainer) begin(resuming bool, state journal.State) (err error) {
 	if err := t.dir.WriteJSON("isolation.json", t.Driver.Isolation()); err != nil {
 		return err
 	}
+	if err := t.dir.WriteJSON("decontamination.json", t.cleaned); err != nil {
+		return err
+	}
 	return t.dir.WriteFile("plugins.lock", t.Lock())
 }
 
