@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/scoring"
@@ -29,11 +30,11 @@ func openAnswers(c *config.Config, log *slog.Logger) (scoring.Model, error) {
 	if m.Cache != nil {
 		dir = *m.Cache
 	}
-	server := scoring.OpenAI(scoring.Endpoint{
-		BaseURL: m.BaseURL, Name: m.Name, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
-		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, Log: log,
+	server := chatserver.New(chatserver.Options{
+		Endpoints: []string{m.BaseURL}, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
+		Prices: chatserver.Prices{Input: m.InputPrice, Cached: m.InputPrice, Output: m.OutputPrice}, Log: log,
 	})
-	return scoring.KeepAnswers(server, m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+	return scoring.KeepAnswers(scoring.OpenAI(server, m.Name), m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
 }
 
 // defaultAnswers is where the model's answers are kept when [model] cache names no
