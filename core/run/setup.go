@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/pocket"
 	"github.com/valence-rl/valence/core/diag"
@@ -53,8 +54,9 @@ type Setup struct {
 	finding registry.Options
 	plugins *pool
 	runner  scoring.Runner
-	model   scoring.Model  // nil: none is configured
-	items   []*pocket.Item // of every source, for the expert
+	model   scoring.Model      // nil: none is configured
+	server  *chatserver.Client // of the policy openai, once it is open
+	items   []*pocket.Item     // of every source, for the expert
 	cleanup []func() error
 }
 
@@ -181,6 +183,9 @@ type Model struct {
 func (s *Setup) OpenModel(dir string) (*Model, error) {
 	if dir == "" {
 		dir = s.Config.Policy.Path
+	}
+	if dir == "" {
+		return nil, diag.Errorf(diag.KindConfig, "open policy", "", "no folder is named; want [policy] path, or --path")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil {
 		return nil, diag.Errorf(diag.KindPolicy, "open policy", dir, "no policy there (%w); `valence sft` makes one", err)
