@@ -268,7 +268,7 @@ func (c *Client) attempt(ctx context.Context, at *endpoint, q *Question, body []
 	}
 	defer at.leave()
 	if err := at.hold(ctx); err != nil {
-		return nil, false, ended("waiting for the server's pause to end")
+		return nil, false, &Error{Fault: Slow, URL: at.url, Err: err}
 	}
 	if err := c.requests.take(ctx, 1); err != nil {
 		return nil, false, ended("waiting for requests_per_minute")

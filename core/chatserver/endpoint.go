@@ -3,6 +3,7 @@ package chatserver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -91,15 +92,19 @@ func affinity(session string, e *endpoint) uint64 {
 	return x ^ x>>31
 }
 
-// hold waits until the endpoint need not be left alone any more.
+// hold waits until the endpoint need not be left alone any more, unless that is after
+// ctx ends.
 func (e *endpoint) hold(ctx context.Context) error {
 	for {
 		d := e.resting(time.Now())
 		if d == 0 {
 			return nil
 		}
+		if deadline, limited := ctx.Deadline(); limited && time.Until(deadline) < d {
+			return fmt.Errorf("it wants to be left alone for another %v, and no time is left for that", d.Round(time.Second))
+		}
 		if err := rest(ctx, d); err != nil {
-			return err
+			return over(ctx)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func Train(texts iter.Seq[string], size, context int) (*bpe.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.WithConfig(bpe.Config{Pad: Pad, End: End, ChatTemplate: Template, MaxLength: context})
+	return t.WithConfig(bpe.Config{Pad: Pad, End: End, ChatTemplate: Template, ResponseTemplate: ResponseTemplate, MaxLength: context})
 }
 
 // Brief is the brief chat over one tokenizer. It implements [policy.Chat].

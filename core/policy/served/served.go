@@ -57,8 +57,8 @@ func New(server *chatserver.Client, o Options) *Policy {
 	return &Policy{server: server, o: o}
 }
 
-// Name implements [policy.Policy]: "openai/" and the model's name.
-func (p *Policy) Name() string { return "openai/" + p.o.Model }
+// Name implements [policy.Policy]: "openai:" and the model's name.
+func (p *Policy) Name() string { return "openai:" + p.o.Model }
 
 // Version implements [policy.Policy]; it is 0, since the server does not tell.
 func (p *Policy) Version() int { return 0 }
@@ -259,13 +259,12 @@ func (s *session) read(c *chatserver.Choice) policy.Turn {
 			said["content"] = nil
 		}
 	case len(calls) > 0: // a server that is sent arguments that are no JSON may fail on them
-		for _, k := range calls {
-			said["content"] = strings.TrimLeft(fmt.Sprintf("%s\n%s(%s)", said["content"], k.Name, k.Arguments), "\n")
-		}
+		said["content"] = written(c)
 	}
 	s.keep(c, said)
 	switch {
 	case err != nil:
+		t.Text = written(c)
 		t.Malformed = err.Error()
 	case len(calls) == 1:
 		t.Call = &policy.Call{ID: calls[0].ID, Tool: calls[0].Name, Arguments: calls[0].arguments}
@@ -278,6 +277,18 @@ func (s *session) read(c *chatserver.Choice) policy.Turn {
 		t.Malformed = "the answer is empty; call a tool, or write the final message"
 	}
 	return t
+}
+
+// written is what the model wrote as text, calls included.
+func written(c *chatserver.Choice) string {
+	lines := make([]string, 0, 1+len(c.Calls))
+	if c.Content != "" {
+		lines = append(lines, c.Content)
+	}
+	for _, k := range c.Calls {
+		lines = append(lines, k.Name+"("+k.Arguments+")")
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (s *session) keep(c *chatserver.Choice, said message) {
