@@ -102,7 +102,7 @@ type Rollout struct {
 	MaxSteps         int           `toml:"max_steps" default:"20" min:"1" max:"10000" unit:"turns" doc:"Turns of the policy after which an episode ends."`
 	Timeout          time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Longest episode."`
 	ObservationLimit Size          `toml:"observation_limit" default:"16KiB" min:"64" doc:"What the policy sees of one tool answer; the middle of a longer one is cut out."`
-	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core."`
+	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core, or as many as [server] may be asked at once if that answers."`
 	LineNumbers      bool          `toml:"line_numbers" default:"true" doc:"Number the lines when a file is viewed."`
 	Prompt           string        `toml:"prompt" default:"full" doc:"\"full\", \"brief\", or the path of a template; a skill may have its own."`
 }
@@ -182,7 +182,7 @@ type Server struct {
 	Stream            bool          `toml:"stream" default:"true" doc:"Ask for answers piece by piece. It tells a server that writes slowly from one that is silent, and shows text live."`
 	Tokens            bool          `toml:"tokens" default:"true" doc:"Ask for token ids and logprobs, which vLLM gives; a server that refuses is asked without."`
 	Reasoning         bool          `toml:"reasoning" default:"false" doc:"Send the model its earlier reasoning back. It is kept in trajectories anyway."`
-	Concurrency       int           `toml:"concurrency" default:"8" min:"1" max:"100000" unit:"requests" doc:"Requests under way at once at each address; others wait."`
+	Concurrency       int           `toml:"concurrency" default:"8" min:"1" max:"100000" unit:"requests" doc:"Requests under way at once at each address; others wait, and their episodes' time runs."`
 	RequestsPerMinute int           `toml:"requests_per_minute" default:"0" min:"0" doc:"Most requests a minute, attempts counted; 0: no limit."`
 	TokensPerMinute   int           `toml:"tokens_per_minute" default:"0" min:"0" doc:"Most tokens a minute, read and written; 0: no limit."`
 	Attempts          int           `toml:"attempts" default:"6" min:"1" max:"100" unit:"attempts" doc:"Attempts at a turn, with growing pauses or those that the server asks for; then the episode is tried again as async.retries says."`

@@ -140,10 +140,15 @@ func SandboxDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("valence-%d", os.Getuid()))
 }
 
-// Concurrency is how many episodes are under way at once.
+// Concurrency is how many episodes are under way at once. Unless the configuration
+// says, it is what the policy's server may be asked at once, since an episode's time
+// runs while it waits there, or four for each core.
 func (s *Setup) Concurrency() int {
 	if n := s.Config.Rollout.Concurrency; n > 0 {
 		return n
+	}
+	if v := s.Config.Server; s.server != nil {
+		return v.Concurrency * len(v.BaseURLs)
 	}
 	return 4 * runtime.GOMAXPROCS(0)
 }
