@@ -119,7 +119,7 @@ func newEvalCommand(a *app) *cobra.Command {
 		}
 		defer view.close()
 		defer s.Close()
-		p, err := s.OpenPolicy(policyName, dir)
+		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
 		if err != nil {
 			return err
 		}

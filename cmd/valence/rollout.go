@@ -78,7 +78,7 @@ func newRolloutCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p, err := s.OpenPolicy(policyName, dir)
+		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
 		if err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ type engineServer struct {
 
 	mu    sync.Mutex
 	asked int
+	keys  map[string]bool
 	fails func(n int, w http.ResponseWriter) bool // instead of the n-th answer; nil: never
 }
 
@@ -47,7 +48,7 @@ func newEngineServer(t *testing.T, folder string) *engineServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &engineServer{engine: e, tokens: tokens}
+	s := &engineServer{engine: e, tokens: tokens, keys: map[string]bool{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	s.url = h.URL + "/v1"
@@ -72,6 +73,7 @@ func (s *engineServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked++
 	n := s.asked
+	s.keys[r.Header.Get("Authorization")] = true
 	s.mu.Unlock()
 	if s.fails != nil && s.fails(n, w) {
 		return
@@ -117,6 +119,13 @@ func (s *engineServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		event(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": s.tokens.Decode(text[from : from+1])}}}})
 	}
 	event(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": usage})
+}
+
+// key says whether a request came with this authorization.
+func (s *engineServer) key(authorization string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys[authorization]
 }
 
 // encode tokenizes text as the Hugging Face libraries do: a marker that the text spells
@@ -230,14 +239,19 @@ func TestServedPolicy(t *testing.T) {
 		}
 	})
 	t.Run("no server", func(t *testing.T) {
-		p := q.run(t, 13, "rollout", "--skill", "editing", "--policy", "openai", "--set", `server.base_urls=["http://127.0.0.1:1/v1"]`, "--set", "server.attempts=1")
-		if !strings.Contains(p.stdout.String(), "no verdict policy: ask server: rollout: cut: ") {
-			t.Errorf("%s", &p.stdout)
+		p := q.run(t, 13, "eval", "--policy", "openai", "--set", `server.base_urls=["http://127.0.0.1:1/v1"]`)
+		if !strings.Contains(p.stderr.String(), "open policy: openai: http://127.0.0.1:1/v1/models: dial tcp") {
+			t.Errorf("%s", &p.stderr)
 		}
 	})
 	t.Run("the key stays out of everything", func(t *testing.T) {
 		q.env = append(q.env, "SERVER_KEY=sesame-street")
-		p := q.run(t, 3, "eval", "-v", "--policy", "openai", "--save", saved("key"), "--set", `server.base_urls=["http://127.0.0.1:1/v1"]`, "--set", "server.attempts=2", "--set", "server.api_key_env=SERVER_KEY", "-n", "1")
+		server.fails = func(_ int, w http.ResponseWriter) bool {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return true
+		}
+		defer func() { server.fails = nil }()
+		p := q.run(t, 3, "eval", "-v", "--policy", "openai", "--save", saved("key"), "--set", "server.attempts=2", "--set", "server.api_key_env=SERVER_KEY", "-n", "1")
 		all := p.stdout.String() + p.stderr.String()
 		filepath.WalkDir(saved("key"), func(path string, d os.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
@@ -246,7 +260,7 @@ func TestServedPolicy(t *testing.T) {
 			}
 			return err
 		})
-		if strings.Contains(all, "sesame") || len(all) == 0 {
+		if strings.Contains(all, "sesame") || !server.key("Bearer sesame-street") {
 			t.Error("the key is there")
 		}
 		p = q.run(t, 10, "eval", "--policy", "openai", "--set", "server.api_key_env=NO_SUCH_KEY")

@@ -251,6 +251,34 @@ func TestNoServer(t *testing.T) {
 	})
 }
 
+func TestReach(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		there map[string]deed // by host
+		fault chatserver.Fault
+	}{
+		{"both", map[string]deed{"one": chatservertest.JSON(`{"data":[]}`), "two": chatservertest.JSON(`{"data":[]}`)}, ""},
+		{"no list of models", map[string]deed{"one": chatservertest.Status(404, ""), "two": chatservertest.Status(500, "")}, ""},
+		{"one of them", map[string]deed{"one": chatservertest.Cuts, "two": chatservertest.JSON(`{}`)}, ""},
+		{"none", map[string]deed{"one": chatservertest.Cuts, "two": chatservertest.Hangs}, chatserver.Cut},
+		{"silent", map[string]deed{"one": chatservertest.Hangs, "two": chatservertest.Hangs}, chatserver.Slow},
+		{"one refuses the key", map[string]deed{"one": chatservertest.JSON(`{}`), "two": chatservertest.Status(401, "who are you?")}, chatserver.Denied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := chatservertest.Start(t, func(_ int, a asked) deed { return tt.there[a.Host] })
+				c := chatserver.New(chatserver.Options{Endpoints: []string{"http://one/v1", "http://two/v1"}, Key: "secret", Transport: s.Transport})
+				defer c.Close()
+				err := c.Reach(t.Context())
+				var no *chatserver.Error
+				if tt.fault == "" && err != nil || tt.fault != "" && (!errors.As(err, &no) || no.Fault != tt.fault || strings.Contains(err.Error(), "secret")) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 func TestGivingUp(t *testing.T) {
 	why := errors.New("enough")
 	for _, tt := range []struct {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
@@ -18,13 +19,13 @@ var Policies = []string{"engine", "openai", "oracle", "noop", "replay", "random"
 // tasks' own reference answers), noop (submits at once), replay (what was recorded in
 // dir, or at the configured path), random (weights of the configured shape, untrained)
 // or expert (the source's scripted expert).
-func (s *Setup) OpenPolicy(name, dir string) (policy.Policy, error) {
+func (s *Setup) OpenPolicy(ctx context.Context, name, dir string) (policy.Policy, error) {
 	if name == "" {
 		name = s.Config.Policy.Kind
 	}
 	switch name {
 	case "openai":
-		return s.servedPolicy()
+		return s.servedPolicy(ctx)
 	case "replay":
 		if dir == "" {
 			dir = s.Config.Policy.Path

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+
 	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/policy"
@@ -8,8 +10,8 @@ import (
 	"github.com/valence-rl/valence/core/rollout"
 )
 
-// servedPolicy is the model behind [server]. Nothing is asked yet.
-func (s *Setup) servedPolicy() (policy.Policy, error) {
+// servedPolicy is the model behind [server], which must be there and take the key.
+func (s *Setup) servedPolicy(ctx context.Context) (policy.Policy, error) {
 	c := s.Config
 	v := c.Server
 	if v.Model == "" {
@@ -34,6 +36,9 @@ func (s *Setup) servedPolicy() (policy.Policy, error) {
 		Timeout: v.Timeout, Silence: v.Silence, Attempts: v.Attempts, Prices: prices, Log: s.log,
 	})
 	s.cleanup = append(s.cleanup, func() error { client.Close(); return nil })
+	if err := client.Reach(ctx); err != nil {
+		return nil, diag.Wrap(diag.KindPolicy, "open policy", "openai", err)
+	}
 	s.server = client
 	return served.New(client, served.Options{
 		Model: v.Model, Tools: rollout.ToolDefinitions(), Brief: v.Chat == "brief", MaxContext: v.MaxContext,

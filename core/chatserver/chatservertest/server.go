@@ -34,8 +34,8 @@ type Server struct {
 	open  int
 }
 
-// Start gives a server whose n-th answer, from 1, is what answer says. It ends with the
-// test.
+// Start gives a server whose n-th answer, from 1, is what answer says; who asks for the
+// models is answered as number 0. It ends with the test.
 func Start(t testing.TB, answer func(n int, asked Asked) Deed) *Server {
 	t.Helper()
 	s := &Server{}
@@ -46,6 +46,10 @@ func Start(t testing.TB, answer func(n int, asked Asked) Deed) *Server {
 			return // the client has gone
 		}
 		a := Asked{Host: r.Host, Header: r.Header}
+		if strings.HasSuffix(r.URL.Path, "/v1/models") {
+			answer(0, a)(w, r)
+			return
+		}
 		if json.Unmarshal(b, &a.Body) != nil || r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
 			t.Errorf("%s %s: %.200q", r.Method, r.URL, b)
 		}
@@ -125,6 +129,7 @@ func Raw(kind, body string) Deed {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
 		io.WriteString(w, body)
+		w.(http.Flusher).Flush()
 	}
 }
 
@@ -190,9 +195,4 @@ func Then(deeds ...Deed) Deed {
 func Hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // Cuts ends the connection.
-func Cuts(w http.ResponseWriter, _ *http.Request) {
-	if f, ok := w.(http.Flusher); ok {
-		f.Flush()
-	}
-	panic(http.ErrAbortHandler)
-}
+func Cuts(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
