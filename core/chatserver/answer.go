@@ -262,7 +262,11 @@ func (g *growing) add(c *wireChoice) (text string, no *Error) {
 		g.reasoning.WriteString(thought)
 		g.content.WriteString(string(m.Content))
 		g.refusal.WriteString(string(m.Refusal))
-		text = thought + string(m.Content)
+		text = thought
+		if m.Content != "" && g.content.Len() == len(m.Content) && g.reasoning.Len() > 0 {
+			text += "\n" // between reasoning and the rest
+		}
+		text += string(m.Content)
 		for i := range m.Calls {
 			if no := g.addCall(&m.Calls[i]); no != nil {
 				return "", no

@@ -64,8 +64,8 @@ type Question struct {
 	// Stream asks for the answer piece by piece. A server that answers in one piece
 	// all the same is understood.
 	Stream bool
-	// Piece gets the text of a stream as it comes, reasoning included; nil: nobody
-	// listens. An attempt that fails in the middle has shown its pieces: Retried tells.
+	// Piece gets the text of a stream as it comes, reasoning included and on lines of its
+	// own; nil: nobody listens. An attempt that fails in the middle has shown its pieces: Retried tells.
 	Piece func(text string)
 	// Retried is called before another attempt at an answer of which pieces were
 	// shown; nil: nobody listens.

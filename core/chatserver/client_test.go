@@ -505,7 +505,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff([]string{"wro", "again", "hm ", "fi", "ne"}, got); d != "" {
+		if d := cmp.Diff([]string{"wro", "again", "hm ", "\nfi", "ne"}, got); d != "" {
 			t.Error(d)
 		}
 		if x := a.Choices[0]; x.Content != "fine" || x.Reasoning != "hm " {

@@ -80,7 +80,7 @@ func (d *decoder) server(c *Config) {
 	}
 	if s.Extra != "" {
 		if _, err := s.Fields(); err != nil {
-			d.report(d.valueOf("server.extra"), "C012", "server.extra is no JSON object: "+err.Error(), `want e.g. '{"top_k": 20}'`)
+			d.report(d.valueOf("server.extra"), "C012", "server.extra cannot be added to requests: "+err.Error(), `want e.g. '{"top_k": 20}'`)
 		}
 	}
 }

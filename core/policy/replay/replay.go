@@ -125,23 +125,28 @@ func (p *Policy) read(file string) error {
 	if err != nil {
 		return diag.Wrap(diag.KindData, op, file, err)
 	}
-	var t atif.Trajectory
-	if err := json.Unmarshal(b, &t); err != nil {
-		return diag.Wrap(diag.KindData, op, file, err)
-	}
-	if !strings.HasPrefix(t.SchemaVersion, "ATIF-v1.") {
-		return diag.Errorf(diag.KindData, op, file, "schema_version is %q, want %s", t.SchemaVersion, atif.SchemaVersion)
-	}
-	key, _ := t.Extra["task"].(string)
-	if key == "" {
-		return diag.Errorf(diag.KindData, op, file, "it does not say which task it is of; want the task's key as extra.task")
-	}
-	r, err := transcribe(&t)
+	key, r, err := readATIF(b)
 	if err != nil {
 		return diag.Wrap(diag.KindData, op, file, err)
 	}
 	p.all[key] = append(p.all[key], r)
 	return nil
+}
+
+// readATIF reads a trajectory and the key of its task.
+func readATIF(b []byte) (key string, r *recording, err error) {
+	var t atif.Trajectory
+	if err := json.Unmarshal(b, &t); err != nil {
+		return "", nil, err
+	}
+	if !strings.HasPrefix(t.SchemaVersion, "ATIF-v1.") {
+		return "", nil, fmt.Errorf("schema_version is %q, want %s", t.SchemaVersion, atif.SchemaVersion)
+	}
+	if key, _ = t.Extra["task"].(string); key == "" {
+		return "", nil, errors.New("it does not say which task it is of; want the task's key as extra.task")
+	}
+	r, err = transcribe(&t)
+	return key, r, err
 }
 
 // transcribe makes turns of steps.
