@@ -188,7 +188,7 @@ var (
 		`input is too long`,
 		`max(_completion)?_tokens'? .{0,40}is too large: \d+\. This model`,
 		`inputs. tokens \+ .max_new_tokens. must be`,
-		`sequence length .{0,80}maximum`,
+		`length of input_ids is \d+, but .max_length. is set to`,
 		`context size has been exceeded`,
 		`context (is|was) full`,
 	}, "|"))
@@ -199,6 +199,7 @@ var (
 		`(?:maximum )?allowed (?:length|number of tokens)? ?\((\d+)`,
 		`tokens > (\d+) maximum`,
 		`must be <= (\d+)`,
+		`max_length. is set to (\d+)`,
 	}, "|"))
 	overflowPrompt = regexp.MustCompile(`(?i)` + strings.Join([]string{
 		`\((\d+) in the messages`,
@@ -211,6 +212,7 @@ var (
 		`resulted in (\d+) tokens`,
 		`input token count \((\d+)\)`,
 		`given: (\d+) .inputs`,
+		`input_ids is (\d+), but`,
 	}, "|"))
 )
 

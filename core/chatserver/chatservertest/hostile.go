@@ -29,7 +29,7 @@ var Overflows = []struct {
 	{"llama.cpp, in a stream", Streams(`{"error":{"code":500,"message":"Context size has been exceeded.","type":"server_error"}}`), 0, 0},
 	{"llama-cpp-python", Status(400, `{"error":{"message":"This model's maximum context length is 512 tokens. However, you requested 516 tokens (516 in the messages, 0 in the completion). Please reduce the length of the messages or completion.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`), 512, 516},
 	{"llama-cpp-python, plain", Status(500, `{"detail":"Requested tokens (2285) exceed context window of 2048"}`), 2048, 2285},
-	{"transformers serve", Status(422, `{"detail":"Input length of input_ids is 600, but the sequence length 600 is larger than the maximum of 512."}`), 0, 0},
+	{"transformers serve", Streams("{\"error\": \"Input length of input_ids is 600, but `max_length` is set to 512. This can lead to unexpected behavior.\"}"), 512, 600},
 	{"TGI", Status(422, "{\"error\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 200 `max_new_tokens`\",\"error_type\":\"validation\"}"), 4096, 4000},
 	{"Anthropic's", Status(400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), 200000, 210000},
 	{"Gemini's", Status(400, `{"error":{"code":400,"message":"The input token count (1048600) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`), 1048576, 1048600},
