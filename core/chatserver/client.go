@@ -143,6 +143,16 @@ func (c *Client) Faults() map[Fault]int {
 	return out
 }
 
+// count counts what is somebody's fault.
+func (c *Client) count(f Fault) {
+	if f == TooLong || f == Ended {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults[f]++
+}
+
 // rest waits for d, or for the end of ctx, whose error it gives.
 func rest(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
@@ -202,13 +212,11 @@ func (c *Client) Ask(ctx context.Context, q *Question) (*Answer, error) {
 			try--
 			continue
 		}
-		c.mu.Lock()
-		c.faults[no.Fault]++
-		c.mu.Unlock()
 		no.Attempts = try
 		if try > 1 && no.Fault == Ended {
 			no.Fault = Slow // the time went to what failed before
 		}
+		c.count(no.Fault)
 		if !no.Fault.passing() {
 			return nil, no
 		}
@@ -286,10 +294,9 @@ func (c *Client) attempt(ctx context.Context, at *endpoint, q *Question, body []
 	switch {
 	case no == nil:
 		at.well()
-	case no.Fault == Busy:
+	case no.Fault.passing():
 		at.restUntil(time.Now().Add(no.After))
-	case no.Fault.passing() && no.Fault != Garbled:
-		at.restUntil(time.Now().Add(max(no.After, firstPause)))
+		at.failed()
 	}
 	return a, shown, no
 }

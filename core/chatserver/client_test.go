@@ -241,6 +241,40 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// An answer to an earlier question does not end a pause.
+func TestPauseOutlastsAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var last time.Duration
+		s := chatservertest.Start(t, func(n int, _ asked) deed {
+			last = time.Since(begun)
+			switch n {
+			case 1:
+				return func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(2 * time.Second) // of the bubble
+					chatservertest.Says("fine")(w, r)
+				}
+			case 2:
+				return chatservertest.Status(429, "", "Retry-After", "30")
+			}
+			return chatservertest.Says("fine")
+		})
+		c := chatserver.New(chatserver.Options{Endpoints: []string{"http://one/v1"}, Attempts: 1, Transport: s.Transport})
+		defer c.Close()
+		var wg sync.WaitGroup
+		for _, at := range []time.Duration{0, time.Second, 3 * time.Second} {
+			wg.Go(func() {
+				time.Sleep(at) // of the bubble
+				c.Ask(t.Context(), question())
+			})
+		}
+		wg.Wait()
+		if last < 31*time.Second {
+			t.Errorf("asked again after %v", last)
+		}
+	})
+}
+
 func TestNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := chatserver.New(chatserver.Options{Endpoints: []string{"http://one/v1"}, Transport: &http.Transport{DialContext: refuse}})

@@ -11,14 +11,18 @@ import (
 	"time"
 )
 
-// endpoint is one server with its places, and until when it is left alone.
+// endpoint is one server with its places.
 type endpoint struct {
 	url    string // of chat completions
 	places chan struct{}
 
-	mu    sync.Mutex
-	until time.Time
+	mu      sync.Mutex
+	until   time.Time // it wants to be left alone
+	avoided time.Time // others are preferred, since it failed
 }
+
+// avoidance is how long others are preferred to an endpoint that failed.
+const avoidance = 30 * time.Second
 
 func newEndpoint(base string, places int) *endpoint {
 	return &endpoint{url: strings.TrimRight(base, "/") + "/chat/completions", places: make(chan struct{}, places)}
@@ -47,11 +51,26 @@ func (e *endpoint) restUntil(t time.Time) {
 	}
 }
 
-// well ends the rest.
+// well says that the endpoint answered. A rest that it asked for goes on: the answer may
+// be to an earlier question.
 func (e *endpoint) well() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.until = time.Time{}
+	e.avoided = time.Time{}
+}
+
+// failed says that the endpoint did not answer.
+func (e *endpoint) failed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.avoided = time.Now().Add(avoidance)
+}
+
+// avoiding says for how much longer others are preferred.
+func (e *endpoint) avoiding(now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(0, e.until.Sub(now), e.avoided.Sub(now))
 }
 
 // resting says for how much longer the endpoint is left alone.
@@ -61,10 +80,10 @@ func (e *endpoint) resting(now time.Time) time.Duration {
 	return max(0, e.until.Sub(now))
 }
 
-// choose picks the endpoint of a session: the first that is not left alone in an order
+// choose picks the endpoint of a session: the first that need not be avoided, in an order
 // of the session's own, so that a session stays where it is, sessions spread, and those
-// of an endpoint that fails spread over the others. If all are left alone it is the
-// one that rests shortest. Without a session it is the one with most free places.
+// of an endpoint that fails spread over the others. If all are avoided it is the one
+// for which that ends first. Without a session it is the one with most free places.
 func (c *Client) choose(session string) *endpoint {
 	if len(c.endpoints) == 1 {
 		return c.endpoints[0]
@@ -76,7 +95,7 @@ func (c *Client) choose(session string) *endpoint {
 		slices.SortStableFunc(order, func(a, b *endpoint) int { return cmp.Compare(affinity(session, a), affinity(session, b)) })
 	}
 	now := time.Now()
-	slices.SortStableFunc(order, func(a, b *endpoint) int { return cmp.Compare(a.resting(now), b.resting(now)) })
+	slices.SortStableFunc(order, func(a, b *endpoint) int { return cmp.Compare(a.avoiding(now), b.avoiding(now)) })
 	return order[0]
 }
 

@@ -61,10 +61,12 @@ func TestNoAnswer(t *testing.T) {
 		reply func(http.ResponseWriter)
 		err   string
 	}{
-		"wrong key":   {func(w http.ResponseWriter) { http.Error(w, "no", 401) }, "401 Unauthorized"},
-		"no model":    {func(w http.ResponseWriter) { http.Error(w, "not here", 404) }, "404 Not Found: not here"},
-		"too long":    {func(w http.ResponseWriter) { http.Error(w, "maximum context length is 5 tokens", 400) }, "maximum context length"},
-		"broken":      {func(w http.ResponseWriter) { http.Error(w, "no", 500) }, "500 Internal Server Error: no (attempt 1 of 1)"},
+		"wrong key": {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusUnauthorized) }, "401 Unauthorized"},
+		"no model":  {func(w http.ResponseWriter) { http.Error(w, "not here", http.StatusNotFound) }, "404 Not Found: not here"},
+		"too long": {func(w http.ResponseWriter) {
+			http.Error(w, "maximum context length is 5 tokens", http.StatusBadRequest)
+		}, "maximum context length"},
+		"broken":      {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) }, "500 Internal Server Error: no (attempt 1 of 1)"},
 		"other shape": {func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, "not a chat completion"},
 		"too few":     {func(w http.ResponseWriter) { modeltest.Says(w, "one") }, "1 choices of 2"},
 		"refusal": {func(w http.ResponseWriter) {
@@ -110,7 +112,7 @@ func TestRefusalOfAQuestionIsNotOneOfSchemas(t *testing.T) {
 	long := true
 	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
 		if long {
-			http.Error(w, "too many tokens", 400)
+			http.Error(w, "too many tokens", http.StatusBadRequest)
 			return
 		}
 		modeltest.Says(w, "{}")
