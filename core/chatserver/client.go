@@ -275,8 +275,8 @@ func (c *Client) attempt(ctx context.Context, at *endpoint, q *Question, body []
 		return nil, false, ended(fmt.Sprintf("waiting for one of %d places", cap(at.places)))
 	}
 	defer at.leave()
-	if err := at.hold(ctx); err != nil {
-		return nil, false, &Error{Fault: Slow, URL: at.url, Err: err}
+	if no := at.hold(ctx); no != nil {
+		return nil, false, no
 	}
 	if err := c.requests.take(ctx, 1); err != nil {
 		return nil, false, ended("waiting for requests_per_minute")

@@ -275,6 +275,25 @@ func TestPauseOutlastsAnswers(t *testing.T) {
 	})
 }
 
+// Nobody waits for a server that asks for more time than there is.
+func TestPauseBeyondTheDeadline(t *testing.T) {
+	bubble(t, chatserver.Options{}, []deed{chatservertest.Status(503, "", "Retry-After", "3600")}, func(t *testing.T, c *chatserver.Client, s *chatservertest.Server) {
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, want := range []chatserver.Fault{chatserver.Broken, chatserver.Busy} {
+			_, err := c.Ask(ctx, question())
+			var no *chatserver.Error
+			if !errors.As(err, &no) || no.Fault != want || !strings.Contains(err.Error(), "no time is left to try again in 1h0m0s") {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(begun); took != 0 || len(s.Asked()) != 1 {
+			t.Errorf("%d requests in %v", len(s.Asked()), took)
+		}
+	})
+}
+
 func TestNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := chatserver.New(chatserver.Options{Endpoints: []string{"http://one/v1"}, Transport: &http.Transport{DialContext: refuse}})

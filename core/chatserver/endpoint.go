@@ -3,7 +3,7 @@ package chatserver
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -113,17 +113,17 @@ func affinity(session string, e *endpoint) uint64 {
 
 // hold waits until the endpoint need not be left alone any more, unless that is after
 // ctx ends.
-func (e *endpoint) hold(ctx context.Context) error {
+func (e *endpoint) hold(ctx context.Context) *Error {
 	for {
 		d := e.resting(time.Now())
 		if d == 0 {
 			return nil
 		}
 		if deadline, limited := ctx.Deadline(); limited && time.Until(deadline) < d {
-			return fmt.Errorf("it wants to be left alone for another %v, and no time is left for that", d.Round(time.Second))
+			return &Error{Fault: Busy, URL: e.url, After: d, Err: errors.New("it asked to be left alone")}
 		}
 		if err := rest(ctx, d); err != nil {
-			return over(ctx)
+			return &Error{Fault: Slow, URL: e.url, Err: over(ctx)}
 		}
 	}
 }
