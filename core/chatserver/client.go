@@ -37,17 +37,13 @@ type Options struct {
 // Prices of a million tokens, in any currency.
 type Prices struct {
 	Input  float64 // read
-	Cached float64 // read and known to the server from before; negative: as Input
+	Cached float64 // read and known to the server from before
 	Output float64 // written
 }
 
 // Of is the cost of u.
 func (p Prices) Of(u Usage) float64 {
-	cached := p.Cached
-	if cached < 0 {
-		cached = p.Input
-	}
-	return (float64(u.Prompt-u.Cached)*p.Input + float64(u.Cached)*cached + float64(u.Completion)*p.Output) / 1e6
+	return (float64(u.Prompt-u.Cached)*p.Input + float64(u.Cached)*p.Cached + float64(u.Completion)*p.Output) / 1e6
 }
 
 // Question is one chat completion to ask for.
