@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,9 +246,9 @@ func TestStorm(t *testing.T) {
 func TestPauseOutlastsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		var last time.Duration
+		var last atomic.Int64
 		s := chatservertest.Start(t, func(n int, _ asked) deed {
-			last = time.Since(begun)
+			last.Store(int64(time.Since(begun)))
 			switch n {
 			case 1:
 				return func(w http.ResponseWriter, r *http.Request) {
@@ -269,8 +270,8 @@ func TestPauseOutlastsAnswers(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if last < 31*time.Second {
-			t.Errorf("asked again after %v", last)
+		if at := time.Duration(last.Load()); at < 31*time.Second {
+			t.Errorf("asked again after %v", at)
 		}
 	})
 }
