@@ -36,6 +36,7 @@ type Config struct {
 	Evaluate      Evaluate      `toml:"evaluate" doc:"How an output is scored."`
 	Eval          Eval          `toml:"eval" doc:"Measuring during and after training."`
 	SFT           SFT           `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
+	Server        Server        `toml:"server" doc:"The server behind the policy \"openai\": any that speaks the OpenAI protocol's chat completions, such as vLLM, SGLang, llama.cpp, transformers serve, or a hosted one (docs/policies.md)."`
 	Model         Model         `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
 	Registry      Registry      `toml:"registry" doc:"Where plugins that are no folder and no file come from, and what is asked of them."`
 	Trust         []Trust       `toml:"trust" doc:"Signers whose plugins may be used, one a section. With any of them, a plugin from a remote registry must be signed by one."`
@@ -60,8 +61,9 @@ type Run struct {
 
 // Policy is [policy].
 type Policy struct {
+	Kind          string  `toml:"kind" default:"engine" enum:"engine|openai|oracle|noop|replay|random|expert" doc:"Who answers in eval and rollout: the engine, the model behind [server], the tasks' reference answers, nobody, what was recorded at path, the engine untrained, or the source's scripted expert. Training needs the engine."`
 	Engine        string  `toml:"engine" default:"gorgonia" enum:"gorgonia|tinker|xla" absent:"tinker|xla" doc:"What samples from the policy and trains it."`
-	Path          string  `toml:"path" required:"true" doc:"Hugging Face folder of the policy. Training starts from it; the cold start writes it."`
+	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: an ATIF file, a file of episodes, a folder of such, or a run's folder."`
 	MaxContext    int     `toml:"max_context" default:"512" min:"64" max:"1048576" unit:"tokens" doc:"Longest conversation, prompt and tool output included."`
 	Temperature   float64 `toml:"temperature" default:"1.0" min:"0" max:"2" doc:"Sampling temperature in training and in measuring; 0 is greedy."`
 	MaxTurnTokens int     `toml:"max_turn_tokens" default:"0" min:"0" unit:"tokens" doc:"Longest single turn; 0: what the context leaves."`
@@ -101,7 +103,7 @@ type Rollout struct {
 	MaxSteps         int           `toml:"max_steps" default:"20" min:"1" max:"10000" unit:"turns" doc:"Turns of the policy after which an episode ends."`
 	Timeout          time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Longest episode."`
 	ObservationLimit Size          `toml:"observation_limit" default:"16KiB" min:"64" doc:"What the policy sees of one tool answer; the middle of a longer one is cut out."`
-	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core."`
+	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core, or as many as [server] may be asked at once if that answers."`
 	LineNumbers      bool          `toml:"line_numbers" default:"true" doc:"Number the lines when a file is viewed."`
 	Prompt           string        `toml:"prompt" default:"full" doc:"\"full\", \"brief\", or the path of a template; a skill may have its own."`
 }
@@ -194,6 +196,31 @@ type SFT struct {
 	KVHeads       int     `toml:"kv_heads" default:"4" min:"1" max:"1024" doc:"Heads of keys and values; it divides heads."`
 	HeadDim       int     `toml:"head_dim" default:"32" min:"4" max:"1024" doc:"Width of one head; even."`
 	Intermediate  int     `toml:"intermediate" default:"384" min:"8" max:"1048576" doc:"Width of the feed-forward layer."`
+}
+
+// Server is [server]; Model "" means that no server is configured.
+type Server struct {
+	BaseURLs          []string      `toml:"base_urls" optional:"true" doc:"Addresses up to and including /v1. With several, which must serve the same model, an episode stays at one and goes on elsewhere if that fails."`
+	Model             string        `toml:"model" optional:"true" doc:"Model to ask for."`
+	APIKeyEnv         string        `toml:"api_key_env" optional:"true" doc:"Environment variable that holds the key. The key itself never stands in a file, a log or a record."`
+	Chat              string        `toml:"chat" default:"tools" enum:"tools|brief" doc:"How the model calls tools: by the server's tool calls, or in the brief chat of this program's own policies, which the server hands on as text."`
+	MaxContext        int           `toml:"max_context" default:"0" min:"0" max:"1073741824" unit:"tokens" doc:"Longest conversation by the server's count; 0: the server's own limit."`
+	MaxTokensField    string        `toml:"max_tokens_field" default:"max_tokens" enum:"max_tokens|max_completion_tokens" doc:"What the server calls the bound of a turn, which is policy.max_turn_tokens."`
+	TopP              float64       `toml:"top_p" default:"1.0" above:"0" max:"1" doc:"Sample from the likeliest tokens of this share; 1: from all. The temperature is policy.temperature."`
+	Seed              bool          `toml:"seed" default:"true" doc:"Send a seed with each turn, derived from the episode's."`
+	Extra             string        `toml:"extra" optional:"true" doc:"Further fields of each request, as a JSON object in text, such as '{\"top_k\": 20}'. They win over the policy's own."`
+	Stream            bool          `toml:"stream" default:"true" doc:"Ask for answers piece by piece. It tells a server that writes slowly from one that is silent, and shows text live."`
+	Tokens            bool          `toml:"tokens" default:"true" doc:"Ask for token ids and logprobs, which vLLM gives; a server that refuses is asked without."`
+	Reasoning         bool          `toml:"reasoning" default:"false" doc:"Send the model its earlier reasoning back. It is kept in trajectories anyway."`
+	Concurrency       int           `toml:"concurrency" default:"8" min:"1" max:"100000" unit:"requests" doc:"Requests under way at once at each address; others wait, and their episodes' time runs."`
+	RequestsPerMinute int           `toml:"requests_per_minute" default:"0" min:"0" doc:"Most requests a minute, attempts counted; 0: no limit."`
+	TokensPerMinute   int           `toml:"tokens_per_minute" default:"0" min:"0" doc:"Most tokens a minute, read and written; 0: no limit."`
+	Attempts          int           `toml:"attempts" default:"6" min:"1" max:"100" unit:"attempts" doc:"Attempts at a turn, with growing pauses or those that the server asks for; then the episode is tried again as async.retries says."`
+	Timeout           time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Deadline of one attempt."`
+	Silence           time.Duration `toml:"silence" default:"2m" above:"0" doc:"Longest wait for the next piece of a stream."`
+	InputPrice        float64       `toml:"input_price" default:"0" min:"0" doc:"Price of a million tokens read, in US dollars."`
+	CachedPrice       *float64      `toml:"cached_price" optional:"true" min:"0" doc:"Price of a million tokens read that the server knew from before; unset: input_price."`
+	OutputPrice       float64       `toml:"output_price" default:"0" min:"0" doc:"Price of a million tokens written."`
 }
 
 // Model is [model]; BaseURL "" means that no model is configured.

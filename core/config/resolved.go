@@ -20,7 +20,7 @@ func Resolved(c *Config) []byte {
 		fv := v.Field(f.index)
 		switch f.shape() {
 		case section:
-			if f.key == "model" && c.Model.BaseURL == "" {
+			if f.key == "model" && c.Model.BaseURL == "" || f.key == "server" && c.Server.Model == "" {
 				continue
 			}
 			fmt.Fprintf(&b, "\n[%s]\n", f.key)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/decontaminate"
 	"github.com/valence-rl/valence/core/data/pocket"
@@ -52,8 +53,9 @@ type Setup struct {
 	finding registry.Options
 	plugins *pool
 	runner  scoring.Runner
-	model   scoring.Model  // nil: none is configured
-	items   []*pocket.Item // of every source, for the expert
+	model   scoring.Model      // nil: none is configured
+	server  *chatserver.Client // of the policy openai, once it is open
+	items   []*pocket.Item     // of every source, for the expert
 	cleaned decontaminate.Report
 	cleanup []func() error
 }
@@ -128,10 +130,15 @@ func (s *Setup) Close() error {
 	return errors.Join(errs...)
 }
 
-// Concurrency is how many episodes are under way at once.
+// Concurrency is how many episodes are under way at once. Unless the configuration
+// says, it is what the policy's server may be asked at once, since an episode's time
+// runs while it waits there, or four for each core.
 func (s *Setup) Concurrency() int {
 	if n := s.Config.Rollout.Concurrency; n > 0 {
 		return n
+	}
+	if v := s.Config.Server; s.server != nil {
+		return v.Concurrency * len(v.BaseURLs)
 	}
 	return 4 * runtime.GOMAXPROCS(0)
 }
@@ -171,6 +178,9 @@ type Model struct {
 func (s *Setup) OpenModel(dir string) (*Model, error) {
 	if dir == "" {
 		dir = s.Config.Policy.Path
+	}
+	if dir == "" {
+		return nil, diag.Errorf(diag.KindConfig, "open policy", "", "no folder is named; want [policy] path, or --path")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil {
 		return nil, diag.Errorf(diag.KindPolicy, "open policy", dir, "no policy there (%w); `valence sft` makes one", err)
