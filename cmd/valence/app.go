@@ -56,8 +56,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !a.began {
 		err = usage(err)
 	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil && diag.KindOf(err) == diag.KindUnknown {
-		err = diag.Wrap(diag.KindInterrupted, "interrupted", "", err)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil && diag.KindOf(err) != diag.KindInterrupted {
+		// Whatever could not be done, this is why.
+		err = &diag.Error{Kind: diag.KindInterrupted, Op: "interrupted", Err: err}
 	}
 	a.fail(err)
 	return exitCode(err)
