@@ -74,8 +74,9 @@ func (s *engineServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked++
 	n := s.asked
 	s.keys[r.Header.Get("Authorization")] = true
+	fails := s.fails
 	s.mu.Unlock()
-	if s.fails != nil && s.fails(n, w) {
+	if fails != nil && fails(n, w) {
 		return
 	}
 	var prompt []int
@@ -119,6 +120,17 @@ func (s *engineServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		event(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{"content": s.tokens.Decode(text[from : from+1])}}}})
 	}
 	event(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": usage})
+}
+
+// fail has the server fail by f until the test t ends.
+func (s *engineServer) fail(t *testing.T, f func(n int, w http.ResponseWriter) bool) {
+	set := func(f func(int, http.ResponseWriter) bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fails = f
+	}
+	set(f)
+	t.Cleanup(func() { set(nil) })
 }
 
 // key says whether a request came with this authorization.
@@ -170,14 +182,18 @@ func verdicts(t *testing.T, dir string) map[string]verdict {
 // A served policy has the scores that the embedded engine gives it, also where its
 // server fails now and then; a server that is not there is no score.
 func TestServedPolicy(t *testing.T) {
-	q := newQuickstart(t, "policy.temperature=0", "eval.tasks=2")
+	tasks := 2
+	if testing.Short() {
+		tasks = 1
+	}
+	q := newQuickstart(t, "policy.temperature=0", fmt.Sprintf("eval.tasks=%d", tasks))
 	server := newEngineServer(t, policyFolder(t))
 	q.sets = append(q.sets, "server.model=m", "server.chat=brief", `server.base_urls=["`+server.url+`"]`, "async.retries=1")
 	saved := func(name string) string { return filepath.Join(q.runs, name) }
 
 	q.run(t, 0, "eval", "--policy", "engine", "--save", saved("engine"))
 	want := verdicts(t, saved("engine"))
-	if len(want) != 10 {
+	if len(want) != 5*tasks {
 		t.Fatalf("%d episodes", len(want))
 	}
 
@@ -190,7 +206,7 @@ func TestServedPolicy(t *testing.T) {
 		}
 	})
 	t.Run("a server that fails now and then", func(t *testing.T) {
-		server.fails = func(n int, w http.ResponseWriter) bool {
+		server.fail(t, func(n int, w http.ResponseWriter) bool {
 			switch n % 5 {
 			case 1:
 				w.Header().Set("Retry-After", "0")
@@ -206,8 +222,7 @@ func TestServedPolicy(t *testing.T) {
 				return false
 			}
 			return true
-		}
-		defer func() { server.fails = nil }()
+		})
 		p := q.run(t, 0, "eval", "--policy", "openai", "--save", saved("failing"), "--set", "server.attempts=20", "-o", "json")
 		if d := cmp.Diff(want, verdicts(t, saved("failing"))); d != "" {
 			t.Error(d)
@@ -223,13 +238,12 @@ func TestServedPolicy(t *testing.T) {
 		}
 	})
 	t.Run("a server that only fails", func(t *testing.T) {
-		server.fails = func(_ int, w http.ResponseWriter) bool {
+		server.fail(t, func(_ int, w http.ResponseWriter) bool {
 			http.Error(w, "no", http.StatusInternalServerError)
 			return true
-		}
-		defer func() { server.fails = nil }()
+		})
 		p := q.run(t, 3, "eval", "--policy", "openai", "--save", saved("broken"), "--set", "server.attempts=1", "-o", "json")
-		if !bytes.Contains(p.stdout.Bytes(), []byte(`"excluded": 10`)) || !bytes.Contains(p.stdout.Bytes(), []byte(`"avg": null`)) {
+		if !bytes.Contains(p.stdout.Bytes(), fmt.Appendf(nil, `"excluded": %d`, 5*tasks)) || !bytes.Contains(p.stdout.Bytes(), []byte(`"avg": null`)) {
 			t.Errorf("%s", &p.stdout)
 		}
 		for id, v := range verdicts(t, saved("broken")) {
@@ -246,11 +260,10 @@ func TestServedPolicy(t *testing.T) {
 	})
 	t.Run("the key stays out of everything", func(t *testing.T) {
 		q.env = append(q.env, "SERVER_KEY=sesame-street")
-		server.fails = func(_ int, w http.ResponseWriter) bool {
+		server.fail(t, func(_ int, w http.ResponseWriter) bool {
 			http.Error(w, "no", http.StatusInternalServerError)
 			return true
-		}
-		defer func() { server.fails = nil }()
+		})
 		p := q.run(t, 3, "eval", "-v", "--policy", "openai", "--save", saved("key"), "--set", "server.attempts=2", "--set", "server.api_key_env=SERVER_KEY", "-n", "1")
 		all := p.stdout.String() + p.stderr.String()
 		filepath.WalkDir(saved("key"), func(path string, d os.DirEntry, err error) error {
