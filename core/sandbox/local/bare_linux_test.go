@@ -27,6 +27,15 @@ func opener(o Options) sandboxtest.Factory {
 	}
 }
 
+// oneOfMany is for tests that put the suite to one more level: with the race detector,
+// which has enough in a few of them, they are left out.
+func oneOfMany(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("this level goes through the suite without -short")
+	}
+}
+
 // Each level that a machine may leave to a driver goes through the whole suite.
 func TestBare(t *testing.T) {
 	t.Parallel()
@@ -35,21 +44,25 @@ func TestBare(t *testing.T) {
 
 func TestBareWithoutGroups(t *testing.T) {
 	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{Bare: true, refused: refused{namespaces: true, groups: true}}))
 }
 
 func TestWithoutGroups(t *testing.T) {
 	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{refused: refused{groups: true}}))
 }
 
 func TestDisk(t *testing.T) {
 	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{Upper: UpperDisk}))
 }
 
 func TestWithoutProcfs(t *testing.T) {
 	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{refused: refused{procfs: true}}))
 }
 

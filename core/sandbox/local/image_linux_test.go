@@ -36,6 +36,7 @@ func suiteOn(t *testing.T, o Options) sandboxtest.Factory {
 func TestImageConformance(t *testing.T) { sandboxtest.Run(t, suiteOn(t, Options{})) }
 
 func TestImageConformanceOnDisk(t *testing.T) {
+	oneOfMany(t)
 	sandboxtest.Run(t, suiteOn(t, Options{Upper: UpperDisk}))
 }
 
