@@ -54,6 +54,20 @@ func (f *storeFlags) load() (*config.Config, error) {
 	return c, nil
 }
 
+// open gives the configuration, its store and what is kept there.
+func (f *storeFlags) open(ctx context.Context, a *app) (*config.Config, *image.Store, shelf, error) {
+	c, err := f.load()
+	if err != nil {
+		return nil, nil, shelf{}, err
+	}
+	store, err := run.Images(c.Sandbox, a.logger(), nil)()
+	if err != nil {
+		return nil, nil, shelf{}, err
+	}
+	kept, err := look(ctx, c, store)
+	return c, store, kept, err
+}
+
 // prewarmed is the result of sandbox prewarm.
 type prewarmed struct {
 	Images []warmed `json:"images"`
@@ -221,15 +235,7 @@ func newSandboxImagesCommand(a *app) *cobra.Command {
 	}
 	f := a.storeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.load()
-		if err != nil {
-			return err
-		}
-		store, err := run.Images(c.Sandbox, a.logger(), nil)()
-		if err != nil {
-			return err
-		}
-		r, err := look(cmd.Context(), c, store)
+		_, _, r, err := f.open(cmd.Context(), a)
 		if err != nil {
 			return err
 		}
@@ -246,15 +252,7 @@ func newSandboxGCCommand(a *app) *cobra.Command {
 	}
 	f := a.storeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := f.load()
-		if err != nil {
-			return err
-		}
-		store, err := run.Images(c.Sandbox, a.logger(), nil)()
-		if err != nil {
-			return err
-		}
-		before, err := look(cmd.Context(), c, store)
+		c, store, before, err := f.open(cmd.Context(), a)
 		if err != nil {
 			return err
 		}

@@ -64,16 +64,20 @@ const (
 	progressLive
 )
 
-// newView makes the view that --progress asks for.
-func (a *app) newView(cfg *config.Config) *view {
-	mode := progressPlain
+// progressMode is what --progress and --quiet ask for.
+func (a *app) progressMode() progressMode {
 	switch {
 	case a.progress == "none" || a.quiet:
-		mode = progressNone
+		return progressNone
 	case a.progress == "auto" && isTerminal(a.stderr):
-		mode = progressLive
+		return progressLive
 	}
-	p := viewOn(a.stderr, a.paint(a.stderr), mode, time.Now)
+	return progressPlain
+}
+
+// newView makes the view that --progress asks for.
+func (a *app) newView(cfg *config.Config) *view {
+	p := viewOn(a.stderr, a.paint(a.stderr), a.progressMode(), time.Now)
 	p.steps = cfg.Run.Steps
 	p.emit = a.out.event
 	if f, ok := a.stderr.(*os.File); ok {
@@ -84,7 +88,7 @@ func (a *app) newView(cfg *config.Config) *view {
 			return 100
 		}
 	}
-	if mode != progressNone {
+	if p.mode != progressNone {
 		p.idle.Add(1)
 		go p.beat()
 	}

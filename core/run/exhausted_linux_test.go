@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -232,19 +231,7 @@ func measureOne(t *testing.T, d sandbox.Driver) (journal.Episode, map[string]int
 	p := policy.NewScripted("scripted", func(*sdk.Task, uint64) []policy.Turn {
 		return []policy.Turn{create("reproduce.py", "from shop import *\nassert clamp(3, 0, 2) == 2\n"), say("")}
 	})
-	var mu sync.Mutex
-	var errors map[string]int
-	s := setup(d, 1, func(e Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if e.Kind == Finished {
-			errors = maps.Clone(e.Errors)
-		}
-	}, k)
-	_, episodes, err := s.Measure(t.Context(), p, "eval", 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, episodes, errors := measuredOnce(t, d, k, p)
 	return episodes[0], errors
 }
 

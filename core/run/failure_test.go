@@ -97,6 +97,23 @@ func (b *mortal) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, e
 	}
 }
 
+// measuredOnce runs p once on the tasks of k, with one retry, and gives the failures that
+// were counted as well.
+func measuredOnce(t *testing.T, d sandbox.Driver, k *Skill, p policy.Policy) (journal.Eval, []journal.Episode, map[string]int) {
+	t.Helper()
+	var mu sync.Mutex
+	var errors map[string]int
+	s := setup(d, 1, func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind == Finished {
+			errors = maps.Clone(e.Errors)
+		}
+	}, k)
+	ev, episodes := measured(t, s, p)
+	return ev, episodes, errors
+}
+
 // setup is a Setup of skills whose tasks are those of the split "eval".
 func setup(driver sandbox.Driver, retries int, observe func(Event), skills ...*Skill) *Setup {
 	if observe == nil {
@@ -142,19 +159,7 @@ func TestSandboxDeathIsNoScore(t *testing.T) {
 				}
 				return []policy.Turn{create("reproduce.py", "from names import lookup\nassert lookup('z') == ''\n"), say("")}
 			})
-			var mu sync.Mutex
-			var errors map[string]int
-			s := setup(d, 1, func(e Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				if e.Kind == Finished {
-					errors = maps.Clone(e.Errors)
-				}
-			}, k)
-			ev, episodes, err := s.Measure(t.Context(), p, "eval", 0, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ev, episodes, errors := measuredOnce(t, d, k, p)
 			e := episodes[0]
 			if e.Outcome != c.outcome || e.Score != c.score || e.Attempt != c.attempt {
 				t.Errorf("outcome %q, score %g, attempt %d: %s", e.Outcome, e.Score, e.Attempt, e.Error)

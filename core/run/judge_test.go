@@ -72,7 +72,7 @@ func verdict(yes bool, confidence float64) string {
 	return fmt.Sprintf(`{"rationale":"as the logs show","verdict":%t,"confidence":%g}`, yes, confidence)
 }
 
-// measured plays the two tasks once.
+// measured plays the tasks of the split "eval" once.
 func measured(t *testing.T, s *Setup, p policy.Policy) (journal.Eval, []journal.Episode) {
 	t.Helper()
 	ev, episodes, err := s.Measure(t.Context(), p, "eval", 0, 1)

@@ -123,38 +123,9 @@ func (v *View) Read(p string, limit int64) ([]byte, error) {
 // Resolve follows the symbolic links of p, the last one too, as a process in the image
 // would. What there is nothing of stays as it is.
 func (v *View) Resolve(p string) (string, error) {
-	left := strings.Split(inner(p), "/")
-	at := "."
-	for followed := 0; len(left) > 0; {
-		part := left[0]
-		left = left[1:]
-		switch part {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, part)
-		f, err := v.stack.find(next)
-		if err != nil {
-			return "", err
-		}
-		if f.what == nothing || f.stat.Mode&unix.S_IFMT != unix.S_IFLNK {
-			at = next
-			continue
-		}
-		if followed++; followed > hops {
-			return "", &fs.PathError{Op: "follow", Path: p, Err: unix.ELOOP}
-		}
-		link, err := v.stack.target(f)
-		if err != nil {
-			return "", err
-		}
-		if strings.HasPrefix(link, "/") {
-			at = "."
-		}
-		left = append(strings.Split(link, "/"), left...)
+	at, _, err := v.stack.resolve(inner(p))
+	if err != nil {
+		return "", err
 	}
 	return path.Join("/", at), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,7 +180,7 @@ func (m mounted) folderBelow(root string) (string, error) {
 	have := strings.Fields(string(b))
 	var enable []string
 	for _, c := range controllers {
-		if !contains(have, c) {
+		if !slices.Contains(have, c) {
 			return "", fmt.Errorf("no %s controller in %s", c, root)
 		}
 		enable = append(enable, "+"+c)
@@ -192,15 +193,6 @@ func (m mounted) folderBelow(root string) (string, error) {
 		return "", err
 	}
 	return folder, set(folder, "cgroup.subtree_control", strings.Join(enable, " "))
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 func set(dir, file, value string) error {
@@ -220,7 +212,7 @@ func (g *groups) folders() []string {
 	}
 	var out []string
 	for _, c := range controllers {
-		if d := g.legacy[c]; !contains(out, d) {
+		if d := g.legacy[c]; !slices.Contains(out, d) {
 			out = append(out, d)
 		}
 	}

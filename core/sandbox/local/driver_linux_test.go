@@ -20,7 +20,12 @@ import (
 
 func newDriver(t *testing.T) *Driver {
 	t.Helper()
-	d, err := New(Options{Dir: t.TempDir()})
+	return driverWith(t, Options{Dir: t.TempDir()})
+}
+
+func driverWith(t *testing.T, o Options) *Driver {
+	t.Helper()
+	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,16 +47,7 @@ func imageDriver(t *testing.T, o Options) *Driver {
 	if o.Images == nil {
 		o.Images = storeIn(t.TempDir(), image.Options{})
 	}
-	d, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	return driverWith(t, o)
 }
 
 func saved(t testing.TB, c v1.Config, layers ...v1.Layer) string {
