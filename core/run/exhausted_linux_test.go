@@ -41,11 +41,13 @@ func (d *short) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 		return d.Driver.Create(ctx, spec)
 	}
 	delete(d.names, spec.Name)
-	defer d.without(d.t)()
-	// Some are made from what the driver holds already.
+	// Some are made from what the driver holds already, or by what took the place of
+	// something that went.
 	const most = 50
 	for range most {
+		restore := d.without(d.t)
 		b, err := d.Driver.Create(ctx, spec)
+		restore()
 		if err != nil {
 			d.faced++
 			return nil, err

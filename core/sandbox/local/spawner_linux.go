@@ -164,7 +164,8 @@ func (s *spawner) start(r first.Spawn, files []*os.File) (*child, error) {
 func (s *spawner) listen() {
 	for {
 		b, files, err := first.Receive(s.fd)
-		if err != nil || b == nil {
+		lost := err == first.ErrNoDescriptors
+		if err != nil && !lost || b == nil {
 			break
 		}
 		var a spawned
@@ -172,6 +173,10 @@ func (s *spawner) listen() {
 		a.Decode(d)
 		if a.pidfd = -1; len(files) > 0 {
 			a.pidfd = files[0]
+		}
+		if lost {
+			// Whoever asked fails, and the process ends when its socket is closed.
+			a.Text, a.Number = first.ErrNoDescriptors.Error(), uint64(first.ErrNoDescriptors)
 		}
 		s.mu.Lock()
 		c := s.answers[a.ID]

@@ -103,6 +103,9 @@ const (
 // bytes mean that the other end is closed.
 func Receive(fd int) ([]byte, []int, error) { return receive(fd, PacketSize) }
 
+// ErrNoDescriptors comes with a packet whose descriptors this process had no room for.
+var ErrNoDescriptors = unix.EMFILE
+
 // receive is Receive for packets, or pieces of a stream, of size bytes at most.
 func receive(fd, size int) ([]byte, []int, error) {
 	b, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*PacketFiles))
@@ -128,6 +131,9 @@ func receive(fd, size int) ([]byte, []int, error) {
 		}
 		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			closeAll(files)
+			if flags&unix.MSG_TRUNC == 0 {
+				return b[:n], nil, ErrNoDescriptors
+			}
 			return nil, nil, unix.EMSGSIZE
 		}
 		return b[:n], files, nil
