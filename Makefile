@@ -8,7 +8,7 @@ export GO
 # Where git cannot read the checkout the binary goes without its revision.
 STAMP     := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 
-.PHONY: build quickstart test test-kube race fuzz check lint bench clean
+.PHONY: build quickstart test test-kube race fuzz check lint bench bench-kube clean
 
 build: ## compile the command and the skill plugins
 	$(GO) build -trimpath -buildvcs=$(STAMP) -o $(BIN) ./cmd/valence
@@ -42,6 +42,9 @@ lint: check ## staticcheck as well, which is fetched
 
 bench: build ## the figures of the documentation, side by side
 	./bench/run
+
+bench-kube: ## sandboxes as pods: one real node, then 10,000 pods on fake ones
+	./bench/kube/run
 
 clean:
 	rm -rf bin .cache

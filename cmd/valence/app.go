@@ -56,8 +56,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !a.began {
 		err = usage(err)
 	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil && diag.KindOf(err) == diag.KindUnknown {
-		err = diag.Wrap(diag.KindInterrupted, "interrupted", "", err)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil && diag.KindOf(err) != diag.KindInterrupted {
+		// Whatever could not be done, this is why.
+		err = &diag.Error{Kind: diag.KindInterrupted, Op: "interrupted", Err: err}
 	}
 	a.fail(err)
 	return exitCode(err)
@@ -173,11 +174,16 @@ type configFlags struct {
 // configFlags adds -c, --set and --locked to a verb.
 func (a *app) configFlags(cmd *cobra.Command) *configFlags {
 	f := &configFlags{}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.locked, "locked", false, "refuse plugins that the lock file does not pin")
+	return f
+}
+
+// add adds -c and --set.
+func (f *configFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "config", "c", "", "configuration of the run, a TOML `file`")
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "override a key of the configuration, `section.key=value`; may be repeated")
-	cmd.Flags().BoolVar(&f.locked, "locked", false, "refuse plugins that the lock file does not pin")
 	cmd.MarkFlagFilename("config", "toml")
-	return f
 }
 
 // load reads the configuration that the flags name.

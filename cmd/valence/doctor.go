@@ -62,15 +62,30 @@ const (
 )
 
 func newDoctorCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var file configFlags
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this machine offers to a run, and say how to mend it",
-		Args:  cobra.NoArgs,
+		Long: "Check what this machine offers to a run, and say how to mend it. With -c it is the run of that\n" +
+			"configuration: where it brings its sandboxes to a cluster, one is made there.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+			looks := []func(context.Context) check{checkGo, checkPython, checkSandbox, checkCgroups, checkCPU, checkMemory, checkDisk}
+			patience := time.Minute
+			if file.path != "" || len(file.sets) > 0 {
+				c, err := file.load()
+				if err != nil {
+					return err
+				}
+				if c.Sandbox.Driver == "kube" {
+					looks = []func(context.Context) check{checkGo, checkCluster(c, a.logger()), checkCPU, checkMemory, checkDisk}
+					patience += c.Sandbox.Kube.CreateTimeout
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 			defer cancel()
 			f := findings{quiet: a.quiet}
-			for _, look := range []func(context.Context) check{checkGo, checkPython, checkSandbox, checkCgroups, checkCPU, checkMemory, checkDisk} {
+			for _, look := range looks {
 				c := look(ctx)
 				if c.Status == statusFail {
 					f.Failed++
@@ -90,6 +105,8 @@ func newDoctorCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
+	file.add(cmd)
+	return cmd
 }
 
 // checkGo looks for the tool chain that compiles plugins from their folders.

@@ -25,12 +25,13 @@ type measured struct {
 }
 
 type measuredSplit struct {
-	Split    string            `json:"split"`
-	Runs     int               `json:"runs"`
-	Skills   []measuredSkill   `json:"skills"`
-	Mean     figure            `json:"mean"`
-	Excluded int               `json:"excluded"`
-	Model    *journal.ModelUse `json:"model,omitempty"`
+	Split    string             `json:"split"`
+	Runs     int                `json:"runs"`
+	Skills   []measuredSkill    `json:"skills"`
+	Mean     figure             `json:"mean"`
+	Excluded int                `json:"excluded"`
+	Model    *journal.ModelUse  `json:"model,omitempty"`
+	Server   *journal.ServerUse `json:"server,omitempty"`
 }
 
 type measuredSkill struct {
@@ -75,6 +76,9 @@ func (m measured) table(w io.Writer, p palette) {
 		if s.Model != nil {
 			fmt.Fprintf(w, "model: %s\n", report.ModelUse(*s.Model))
 		}
+		if s.Server != nil {
+			fmt.Fprintf(w, "server: %s\n", report.ServerUse(*s.Server))
+		}
 		if s.Excluded > 0 {
 			fmt.Fprintf(w, "%d episodes excluded: the infrastructure failed\n", s.Excluded)
 		}
@@ -95,9 +99,8 @@ func newEvalCommand(a *app) *cobra.Command {
 	}
 	f := a.configFlags(cmd)
 	fl := cmd.Flags()
-	policyName = "engine"
-	fl.Var(&choice{&policyName, run.Policies}, "policy", "who answers: engine, oracle, noop, random or expert")
-	fl.StringVar(&dir, "path", "", "policy `folder` in place of the configured one")
+	fl.Var(&choice{&policyName, run.Policies}, "policy", "who answers: "+strings.Join(run.Policies, ", ")+"; default: [policy] kind")
+	fl.StringVar(&dir, "path", "", "policy `folder`, or recordings, in place of the configured ones")
 	fl.StringVar(&save, "save", "", "also write the evaluation with its episodes into this run `folder`")
 	fl.StringSliceVar(&splits, "split", nil, "splits to measure; default: those of the configuration")
 	fl.IntVarP(&k, "runs", "k", 0, "runs of each task; default: [eval] runs")
@@ -116,7 +119,7 @@ func newEvalCommand(a *app) *cobra.Command {
 		}
 		defer view.close()
 		defer s.Close()
-		p, err := s.OpenPolicy(policyName, dir)
+		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
 		if err != nil {
 			return err
 		}
@@ -168,7 +171,7 @@ func quoted(words []string) []string {
 }
 
 func summarise(e journal.Eval) measuredSplit {
-	m := measuredSplit{Split: e.Split, Runs: e.Runs, Model: e.Model}
+	m := measuredSplit{Split: e.Split, Runs: e.Runs, Model: e.Model, Server: e.Server}
 	for _, k := range e.Skills {
 		avg := eval.Average(k.Scores, 1)
 		s := measuredSkill{Name: k.Name, Tasks: len(k.Tasks), Avg: figure(avg.Avg), CI: [2]figure{figure(avg.CI[0]), figure(avg.CI[1])}, Ends: k.Ends, Excluded: k.Excluded, Min: 1}

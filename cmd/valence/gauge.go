@@ -23,14 +23,7 @@ type gauge struct {
 
 // newGauge makes the gauge that --progress asks for.
 func (a *app) newGauge(what string) *gauge {
-	mode := progressPlain
-	switch {
-	case a.progress == "none" || a.quiet:
-		mode = progressNone
-	case a.progress == "auto" && isTerminal(a.stderr):
-		mode = progressLive
-	}
-	return gaugeOn(a.stderr, mode, what, time.Now)
+	return gaugeOn(a.stderr, a.progressMode(), what, time.Now)
 }
 
 func gaugeOn(w io.Writer, mode progressMode, what string, now func() time.Time) *gauge {

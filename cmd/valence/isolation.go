@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"strings"
 
+	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 )
 
@@ -44,7 +47,28 @@ func checkSandbox(context.Context) check {
 		return c
 	}
 	defer d.Close()
-	i := d.Isolation()
+	return c.isolation(d.Isolation())
+}
+
+// checkCluster makes a sandbox as cfg says, in its cluster.
+func checkCluster(cfg *config.Config, log *slog.Logger) func(context.Context) check {
+	return func(ctx context.Context) check {
+		c := check{Name: "sandbox", Kind: diag.KindSandbox}
+		d, err := run.Sandboxes(ctx, cfg, log, nil)
+		if err != nil {
+			c.Status, c.Detail = statusFail, err.Error()
+			return c.explain(err)
+		}
+		c = c.isolation(d.Isolation())
+		if err := d.Close(); err != nil {
+			c.Status, c.Detail = statusFail, err.Error()
+		}
+		return c
+	}
+}
+
+// isolation reports what a driver says of itself.
+func (c check) isolation(i sandbox.Isolation) check {
 	c.Status, c.Detail = statusOK, fmt.Sprintf("%s: %s; limits on %s", i.Driver, i.Level, strings.Join(i.Limits, ", "))
 	if len(i.Missing) > 0 {
 		c.Status = statusWarn

@@ -9,12 +9,10 @@ package main
 import (
 	"os"
 
-	"github.com/valence-rl/valence/core/sandbox/kube"
 	"github.com/valence-rl/valence/core/sandbox/local"
 )
 
 func main() {
 	local.Init()
-	kube.Init(os.Args, os.Exit)
 	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

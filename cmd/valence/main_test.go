@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
 			"registry": serveRegistry,
+			"image":    pushImage,
 			"module":   writeModule,
 			"key":      writeKey,
 			"flip":     flipBit,

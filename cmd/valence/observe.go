@@ -34,6 +34,8 @@ func (p *view) observe(e run.Event) {
 		if e.Swap != nil {
 			p.told("swap", e.Swap)
 		}
+	case run.Pulling:
+		p.pulling(e.Text, e.Done, e.Total)
 	case run.Cleaned:
 		p.noted(cleanLine(e.Cleaned))
 		p.told("decontamination", e.Cleaned)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/examine"
@@ -118,7 +119,7 @@ of plugins. Exit code 1 says that a check failed, 11 that a plugin was refused.`
 		if err != nil {
 			return err
 		}
-		if d, err := local.New(local.Options{Dir: run.SandboxDir()}); err != nil {
+		if d, err := local.New(local.Options{Dir: run.SandboxDir(), Images: run.Images(config.Sandbox{}, a.logger(), nil)}); err != nil {
 			o.NoDriver = err
 		} else {
 			o.Driver = d

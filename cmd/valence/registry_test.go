@@ -15,9 +15,13 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	ociregistry "github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/valence-rl/valence/core/sandbox/image/imagetest"
 	"github.com/valence-rl/valence/registry"
 )
 
@@ -63,6 +67,19 @@ func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		at.spoilt.Store(args[0] == "spoil")
 	}
+}
+
+// pushImage puts a container image of two small layers into the registry: image REF.
+func pushImage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: image REF")
+	}
+	i, err := imagetest.Make(v1.Config{WorkingDir: "/work", Env: []string{"A=1"}},
+		[]imagetest.Entry{imagetest.Folder("work"), imagetest.File("work/a", "one\n")}, []imagetest.Entry{imagetest.Gone("work/a"), imagetest.File("work/b", "two\n")})
+	ts.Check(err)
+	r, err := name.ParseReference(args[0])
+	ts.Check(err)
+	ts.Check(remote.Write(r, i))
 }
 
 // writeModule writes the least module of a plugin: module FILE NAME VERSION.

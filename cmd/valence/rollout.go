@@ -3,35 +3,26 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/valence-rl/valence/core/atif"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/report"
 	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/sdk"
 )
 
-// played is the result of rollout: one episode with everything in it.
-type played struct {
-	journal.Episode
-	prompt string
-}
+// played is the result of rollout: one episode with everything in it. Its turns have
+// been shown already when it is written as a table.
+type played struct{ journal.Episode }
 
 func (e played) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s %s\n", p.in(p.bold, "task"), e.Task)
-	indented(w, e.prompt)
-	if e.Trajectory != nil {
-		for _, s := range e.Trajectory.Steps {
-			if s.Source == "agent" {
-				turn(w, p, s)
-			}
-		}
-	}
 	fmt.Fprintf(w, "%s %s after %d turns, %d tokens sampled, %.1f s\n", p.in(p.bold, "end"), e.End, e.Turns, e.SampledTokens, e.Seconds)
+	if e.Server != nil {
+		fmt.Fprintf(w, "%s %s\n", p.in(p.bold, "server"), report.ServerUse(*e.Server))
+	}
 	if e.Output != nil {
 		for _, c := range e.Output.Changes {
 			fmt.Fprintf(w, "%s %s\n", p.in(p.bold, "output"), c.Path)
@@ -55,30 +46,6 @@ func (e played) table(w io.Writer, p palette) {
 	}
 }
 
-func turn(w io.Writer, p palette, s atif.Step) {
-	for _, c := range s.ToolCalls {
-		fmt.Fprintf(w, "%s %s\n", p.in(p.bold, "agent calls"), c.Function)
-		keys := make([]string, 0, len(c.Arguments))
-		for k := range c.Arguments {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			indented(w, fmt.Sprintf("%s: %v", k, c.Arguments[k]))
-		}
-	}
-	if len(s.ToolCalls) == 0 {
-		fmt.Fprintf(w, "%s\n", p.in(p.bold, "agent says"))
-		indented(w, s.Message)
-	}
-	if s.Observation != nil {
-		for _, o := range s.Observation.Results {
-			fmt.Fprintf(w, "%s\n", p.in(p.bold, "answer"))
-			indented(w, o.Content)
-		}
-	}
-}
-
 func indented(w io.Writer, text string) {
 	for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fmt.Fprintf(w, "    %s\n", l)
@@ -90,14 +57,13 @@ func newRolloutCommand(a *app) *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "rollout -c FILE [--skill NAME | --task KEY]",
-		Short: "Play one task and show everything",
+		Short: "Play one task and show it as it happens",
 		Args:  cobra.NoArgs,
 	}
 	f := a.configFlags(cmd)
 	fl := cmd.Flags()
-	policyName = "engine"
-	fl.Var(&choice{&policyName, run.Policies}, "policy", "who answers: engine, oracle, noop, random or expert")
-	fl.StringVar(&dir, "path", "", "policy `folder` in place of the configured one")
+	fl.Var(&choice{&policyName, run.Policies}, "policy", "who answers: "+strings.Join(run.Policies, ", ")+"; default: [policy] kind")
+	fl.StringVar(&dir, "path", "", "policy `folder`, or recordings, in place of the configured ones")
 	fl.StringVar(&skill, "skill", "", "the first evaluation task of this skill, or the first training task if it has none")
 	fl.StringVar(&key, "task", "", "the task with this key")
 	fl.Uint64Var(&seed, "seed", 1, "seed of the sampling")
@@ -112,16 +78,18 @@ func newRolloutCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p, err := s.OpenPolicy(policyName, dir)
+		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
 		if err != nil {
 			return err
 		}
-		e, err := s.Player.Play(cmd.Context(), p, b, t, "rollout", seed)
 		view.close()
+		player := *s.Player
+		player.Rollout.Watch = a.stage(t)
+		e, err := player.Play(cmd.Context(), p, b, t, "rollout", seed)
 		if e == nil {
 			return err
 		}
-		if perr := a.out.result(played{e.Episode, t.Prompt}); perr != nil {
+		if perr := a.out.result(played{e.Episode}); perr != nil {
 			return perr
 		}
 		return err

@@ -43,6 +43,7 @@ var verbs = []func(*app) *cobra.Command{
 	newReportCommand,
 	newDataCommand,
 	newPluginCommand,
+	newSandboxCommand,
 	newConfigCommand,
 	newDoctorCommand,
 	newVersionCommand,

@@ -64,16 +64,20 @@ const (
 	progressLive
 )
 
-// newView makes the view that --progress asks for.
-func (a *app) newView(cfg *config.Config) *view {
-	mode := progressPlain
+// progressMode is what --progress and --quiet ask for.
+func (a *app) progressMode() progressMode {
 	switch {
 	case a.progress == "none" || a.quiet:
-		mode = progressNone
+		return progressNone
 	case a.progress == "auto" && isTerminal(a.stderr):
-		mode = progressLive
+		return progressLive
 	}
-	p := viewOn(a.stderr, a.paint(a.stderr), mode, time.Now)
+	return progressPlain
+}
+
+// newView makes the view that --progress asks for.
+func (a *app) newView(cfg *config.Config) *view {
+	p := viewOn(a.stderr, a.paint(a.stderr), a.progressMode(), time.Now)
 	p.steps = cfg.Run.Steps
 	p.emit = a.out.event
 	if f, ok := a.stderr.(*os.File); ok {
@@ -84,7 +88,7 @@ func (a *app) newView(cfg *config.Config) *view {
 			return 100
 		}
 	}
-	if mode != progressNone {
+	if p.mode != progressNone {
 		p.idle.Add(1)
 		go p.beat()
 	}
@@ -152,6 +156,20 @@ func (p *view) opening(what string) {
 	if p.mode == progressPlain {
 		p.line(p.phase)
 	}
+}
+
+// pulling shows how far an image is, unless something else is under way that matters more.
+func (p *view) pulling(ref string, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	phase := "pulling " + ref + ", MiB"
+	if !strings.HasPrefix(p.phase, "opening ") && !strings.HasPrefix(p.phase, "pulling ") {
+		return
+	}
+	if p.phase != phase {
+		p.enter(phase, total)
+	}
+	p.done, p.total = done, total
 }
 
 // started says that total episodes of a step or of an evaluation are under way.

@@ -78,6 +78,27 @@ func TestLiveView(t *testing.T) {
 	}
 }
 
+// How far an image is shows while there is nothing else to show.
+func TestPullingView(t *testing.T) {
+	var b bytes.Buffer
+	c := &clock{time.Unix(1000, 0)}
+	v := viewOn(&b, palette{}, progressPlain, c.now)
+	v.opening("image acme/tool:1")
+	v.pulling("acme/tool:1", 0, 120)
+	c.t = c.t.Add(40 * time.Second)
+	v.pulling("acme/tool:1", 30, 120)
+	v.tick()
+	v.started("rollouts", 80, 40, 0)
+	v.pulling("acme/other:1", 1, 120)
+	c.t = c.t.Add(40 * time.Second)
+	v.tick()
+	v.close()
+	want := "opening image acme/tool:1\npulling acme/tool:1, MiB 30/120  40s, ~2m00s left\nrollouts 0/80  1m20s\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 func TestEvalLine(t *testing.T) {
 	e := &journal.Eval{Step: 10, Split: "eval", Runs: 2, Skills: []journal.SkillEval{
 		{Name: "a", Scores: [][]float64{{1, 0}, {1}, {}}},

@@ -34,6 +34,7 @@ type Step struct {
 	Message     string         `json:"message"`
 	Timestamp   string         `json:"timestamp,omitempty"`
 	ModelName   string         `json:"model_name,omitempty"`
+	Reasoning   string         `json:"reasoning_content,omitempty"` // agent only
 	ToolCalls   []ToolCall     `json:"tool_calls,omitempty"`
 	Observation *Observation   `json:"observation,omitempty"`
 	Metrics     *Metrics       `json:"metrics,omitempty"`
@@ -58,10 +59,13 @@ type ObservationResult struct {
 	Content      string `json:"content"`
 }
 
-// Metrics are a step's tokens: the ids the policy saw and sampled, never re-tokenised text.
+// Metrics are a step's tokens: how many, as a server counts them or as the ids say, and
+// the ids the policy saw and sampled, never re-tokenised text.
 type Metrics struct {
 	PromptTokens       int            `json:"prompt_tokens"`
 	CompletionTokens   int            `json:"completion_tokens"`
+	CachedTokens       int            `json:"cached_tokens,omitempty"`
+	CostUSD            float64        `json:"cost_usd,omitempty"`
 	PromptTokenIDs     []int          `json:"prompt_token_ids,omitempty"`
 	CompletionTokenIDs []int          `json:"completion_token_ids,omitempty"`
 	Logprobs           []float32      `json:"logprobs,omitempty"`
@@ -72,6 +76,8 @@ type Metrics struct {
 type FinalMetrics struct {
 	TotalPromptTokens     int            `json:"total_prompt_tokens"`
 	TotalCompletionTokens int            `json:"total_completion_tokens"`
+	TotalCachedTokens     int            `json:"total_cached_tokens,omitempty"`
+	TotalCostUSD          float64        `json:"total_cost_usd,omitempty"`
 	TotalSteps            int            `json:"total_steps"`
 	Extra                 map[string]any `json:"extra,omitempty"`
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"strings"
 )
@@ -12,7 +14,11 @@ func (d *decoder) check(c *Config) {
 	if n := c.Run.Name; n != "" && (!validName(strings.ReplaceAll(n, ".", "-")) || strings.Trim(n, ".") == "") {
 		d.report(d.valueOf("run.name"), "C012", fmt.Sprintf("run.name %q cannot name a folder", n), "letters, digits, dot, dash, underscore; at most 64")
 	}
-	if p := c.Policy; p.MaxTurnTokens > p.MaxContext {
+	if p := c.Policy; p.Path == "" && (p.Kind == "engine" || p.Kind == "random" || p.Kind == "replay") {
+		d.report(d.keyOf("policy"), "C010", `[policy] needs the key "path"`, "add path = …", fmt.Sprintf("kind = %q reads what is there", p.Kind))
+	}
+	d.server(c)
+	if p := c.Policy; p.Kind == "engine" && p.MaxTurnTokens > p.MaxContext {
 		d.report(d.valueOf("policy.max_turn_tokens"), "C012", "policy.max_turn_tokens is larger than policy.max_context", fmt.Sprintf("want at most %d", p.MaxContext))
 	}
 	if g := c.GRPO; g.RewardLow != nil && g.RewardHigh != nil && *g.RewardLow >= *g.RewardHigh {
@@ -27,6 +33,7 @@ func (d *decoder) check(c *Config) {
 	if m := c.Model; d.nodes["model"] != nil && (m.BaseURL == "" || m.Name == "") {
 		d.report(d.keyOf("model"), "C010", "[model] needs both base_url and name", "add the missing key or remove the section")
 	}
+	d.kube(c)
 	d.skills(c)
 	d.sources(c)
 	d.files(c)
@@ -50,6 +57,50 @@ func (d *decoder) valueOf(path string) span {
 		}
 	}
 	return span{}
+}
+
+// server looks at [server], which the policy "openai" needs.
+func (d *decoder) server(c *Config) {
+	s := c.Server
+	if d.nodes["server"] == nil && c.Policy.Kind != "openai" {
+		return
+	}
+	if len(s.BaseURLs) == 0 || s.Model == "" {
+		at := d.keyOf("server")
+		if d.nodes["server"] == nil {
+			at = d.valueOf("policy.kind")
+		}
+		d.report(at, "C010", "[server] needs both base_urls and model", "add the missing key", `base_urls = ["http://127.0.0.1:8000/v1"]`)
+	}
+	if n := d.nodes["server.base_urls"]; n != nil {
+		for _, item := range n.items {
+			if u, err := url.Parse(item.text); item.kind == kindString && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "") {
+				d.report(item.val, "C012", fmt.Sprintf("%q is no address of a server", item.text), `want e.g. "http://127.0.0.1:8000/v1"; a key belongs into the variable that api_key_env names`)
+			}
+		}
+	}
+	if s.Extra != "" {
+		if _, err := s.Fields(); err != nil {
+			d.report(d.valueOf("server.extra"), "C012", "server.extra cannot be added to requests: "+err.Error(), `want e.g. '{"top_k": 20}'`)
+		}
+	}
+}
+
+// Fields reads Extra; nil without any.
+func (s Server) Fields() (map[string]any, error) {
+	if s.Extra == "" {
+		return nil, nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal([]byte(s.Extra), &m); err != nil {
+		return nil, err
+	}
+	for _, k := range []string{"messages", "model", "n", "stream", "tools"} {
+		if _, ok := m[k]; ok {
+			return nil, fmt.Errorf("the field %q is not free", k)
+		}
+	}
+	return m, nil
 }
 
 func (d *decoder) skills(c *Config) {

@@ -36,6 +36,7 @@ type Config struct {
 	Evaluate      Evaluate      `toml:"evaluate" doc:"How an output is scored."`
 	Eval          Eval          `toml:"eval" doc:"Measuring during and after training."`
 	SFT           SFT           `toml:"sft" doc:"The cold start: supervised training on the expert's verified trajectories. The sizes hold for a policy that is made from nothing."`
+	Server        Server        `toml:"server" doc:"The server behind the policy \"openai\": any that speaks the OpenAI protocol's chat completions, such as vLLM, SGLang, llama.cpp, transformers serve, or a hosted one (docs/policies.md)."`
 	Model         Model         `toml:"model" doc:"The model behind the capability \"model\": an OpenAI-compatible endpoint that plugins may ask."`
 	Registry      Registry      `toml:"registry" doc:"Where plugins that are no folder and no file come from, and what is asked of them."`
 	Trust         []Trust       `toml:"trust" doc:"Signers whose plugins may be used, one a section. With any of them, a plugin from a remote registry must be signed by one."`
@@ -60,8 +61,9 @@ type Run struct {
 
 // Policy is [policy].
 type Policy struct {
+	Kind          string  `toml:"kind" default:"engine" enum:"engine|openai|oracle|noop|replay|random|expert" doc:"Who answers in eval and rollout: the engine, the model behind [server], the tasks' reference answers, nobody, what was recorded at path, the engine untrained, or the source's scripted expert. Training needs the engine."`
 	Engine        string  `toml:"engine" default:"gorgonia" enum:"gorgonia|tinker|xla" absent:"tinker|xla" doc:"What samples from the policy and trains it."`
-	Path          string  `toml:"path" required:"true" doc:"Hugging Face folder of the policy. Training starts from it; the cold start writes it."`
+	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: an ATIF file, a file of episodes, a folder of such, or a run's folder."`
 	MaxContext    int     `toml:"max_context" default:"512" min:"64" max:"1048576" unit:"tokens" doc:"Longest conversation, prompt and tool output included."`
 	Temperature   float64 `toml:"temperature" default:"1.0" min:"0" max:"2" doc:"Sampling temperature in training and in measuring; 0 is greedy."`
 	MaxTurnTokens int     `toml:"max_turn_tokens" default:"0" min:"0" unit:"tokens" doc:"Longest single turn; 0: what the context leaves."`
@@ -101,7 +103,7 @@ type Rollout struct {
 	MaxSteps         int           `toml:"max_steps" default:"20" min:"1" max:"10000" unit:"turns" doc:"Turns of the policy after which an episode ends."`
 	Timeout          time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Longest episode."`
 	ObservationLimit Size          `toml:"observation_limit" default:"16KiB" min:"64" doc:"What the policy sees of one tool answer; the middle of a longer one is cut out."`
-	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core."`
+	Concurrency      int           `toml:"concurrency" default:"0" min:"0" max:"100000" unit:"episodes" doc:"Episodes under way at once; 0: four for each core, or as many as [server] may be asked at once if that answers."`
 	LineNumbers      bool          `toml:"line_numbers" default:"true" doc:"Number the lines when a file is viewed."`
 	Prompt           string        `toml:"prompt" default:"full" doc:"\"full\", \"brief\", or the path of a template; a skill may have its own."`
 }
@@ -116,16 +118,45 @@ func (r Rollout) Workers() int {
 
 // Sandbox is [sandbox].
 type Sandbox struct {
-	Driver         string        `toml:"driver" default:"local" enum:"local|kube" absent:"kube" doc:"What makes sandboxes."`
+	Driver         string        `toml:"driver" default:"local" enum:"local|kube" doc:"What makes sandboxes: this machine, or a Kubernetes cluster as [sandbox.kube] says."`
 	Memory         Size          `toml:"memory" default:"512MiB" min:"16777216" doc:"Memory of one sandbox."`
 	CPUs           float64       `toml:"cpus" default:"1.0" above:"0" max:"1024" unit:"cores" doc:"Processor share of one sandbox."`
-	Pids           int           `toml:"pids" default:"128" min:"8" max:"1000000" unit:"processes" doc:"Processes and threads at once."`
+	Pids           int           `toml:"pids" default:"128" min:"8" max:"1000000" unit:"processes" doc:"Processes and threads at once. In a cluster the nodes' podPidsLimit bounds them instead."`
 	Disk           Size          `toml:"disk" default:"256MiB" min:"1048576" doc:"What may be written."`
 	Output         Size          `toml:"output" default:"1MiB" min:"1024" doc:"What is kept of one command's output."`
 	CommandTimeout time.Duration `toml:"command_timeout" default:"60s" above:"0" doc:"Deadline of one command, after which the whole process tree is killed."`
-	Upper          string        `toml:"upper" default:"memory" enum:"memory|disk" doc:"Where what commands write lies: in memory, where disk bounds it, or on disk, for large repositories, where disk bounds each file only."`
-	Bare           bool          `toml:"bare" default:"false" doc:"Where this machine refuses namespaces, go on without isolation: commands are then processes of this machine, held by Landlock, seccomp and resource limits alone (docs/sandbox.md). Off, such a run does not start."`
+	Upper          string        `toml:"upper" default:"memory" enum:"memory|disk" doc:"Where what commands write lies: in memory, where disk bounds it, or on disk, for large repositories, where disk bounds each file only. Of the local driver."`
+	Bare           bool          `toml:"bare" default:"false" doc:"Where this machine refuses namespaces, go on without isolation: commands are then processes of this machine, held by Landlock, seccomp and resource limits alone (docs/sandbox.md). Off, such a run does not start. Of the local driver."`
+	Image          string        `toml:"image" optional:"true" doc:"Container image of tasks that name none: a reference such as python:3.12-slim or, for the local driver, tar:PATH, oci:PATH, dir:PATH. Unset: they run on this machine's tool chain (docs/images.md); a cluster needs one, with /bin/sh, and Python for sources of Python tasks."`
 	Memo           bool          `toml:"memo" default:"false" doc:"Remember the result of an evaluator's run and give it again for an identical one (same files, same commands). Only for tests whose outcome depends on nothing else."`
+
+	Images Images `toml:"images" doc:"How the local driver gets and keeps container images (docs/images.md). A cluster's nodes do that themselves."`
+	Kube   Kube   `toml:"kube" doc:"Sandboxes as pods of a cluster, for driver = \"kube\" (docs/kubernetes.md)."`
+}
+
+// Images is [sandbox.images].
+type Images struct {
+	Store   string            `toml:"store" optional:"true" doc:"Folder in which unpacked images are kept, for all runs; unset: valence/images in the user's cache folder."`
+	Size    Size              `toml:"size" default:"20GiB" min:"1" doc:"What the store may hold; what was not used for longest goes first, and what is in use stays."`
+	Timeout time.Duration     `toml:"timeout" default:"30m" above:"0" doc:"Deadline of getting one image, beside that of making a sandbox."`
+	Mirrors map[string]string `toml:"mirrors" optional:"true" doc:"Registries to ask before another one: \"docker.io\" = \"mirror.example:5000/hub\"; several with blanks in between."`
+	Folders []string          `toml:"folders" optional:"true" doc:"Folders in which images of this machine may lie that tasks name by tar:, oci: or dir:. Unset: none, as tasks come from plugins and data sets."`
+}
+
+// Kube is [sandbox.kube].
+type Kube struct {
+	Tools         string            `toml:"tools" optional:"true" doc:"Image with the tool server, of the same release as this program."`
+	Kubeconfig    string            `toml:"kubeconfig" optional:"true" doc:"File that names the cluster. Unset: the pod's own account within a cluster, else $KUBECONFIG or ~/.kube/config."`
+	Context       string            `toml:"context" optional:"true" doc:"Context of the kubeconfig; unset: its current one."`
+	Namespace     string            `toml:"namespace" optional:"true" doc:"Namespace that holds everything; unset: the context's."`
+	RuntimeClass  string            `toml:"runtime_class" optional:"true" doc:"RuntimeClass of pods, e.g. gvisor or kata; unset: the cluster's default."`
+	NodeSelector  map[string]string `toml:"node_selector" optional:"true" doc:"Labels of the nodes that pods may run on."`
+	PullSecrets   []string          `toml:"pull_secrets" optional:"true" doc:"Secrets of the namespace that images are pulled with."`
+	CPUShare      float64           `toml:"cpu_share" default:"10.0" min:"1" max:"1000" unit:"sandboxes" doc:"How many sandboxes' cpus one core of a node is promised to. 1 also keeps the tool server alive when a command takes too much memory."`
+	Creates       int               `toml:"creates" default:"8" min:"1" max:"1000" unit:"pods" doc:"Pods being created at once: 8 for each core of the API server."`
+	CreateTimeout time.Duration     `toml:"create_timeout" default:"5m" above:"0" doc:"Deadline of a sandbox's creation, the pull of its image and the wait for a node included."`
+	Warm          int               `toml:"warm" default:"0" min:"0" max:"10000" unit:"pods" doc:"Pods kept ready for each image: the group size or more; 0: none."`
+	Reach         []string          `toml:"reach" optional:"true" doc:"Further addresses that must be out of a pod's reach, each tcp/HOST:PORT."`
 }
 
 // Async is [async].
@@ -165,6 +196,31 @@ type SFT struct {
 	KVHeads       int     `toml:"kv_heads" default:"4" min:"1" max:"1024" doc:"Heads of keys and values; it divides heads."`
 	HeadDim       int     `toml:"head_dim" default:"32" min:"4" max:"1024" doc:"Width of one head; even."`
 	Intermediate  int     `toml:"intermediate" default:"384" min:"8" max:"1048576" doc:"Width of the feed-forward layer."`
+}
+
+// Server is [server]; Model "" means that no server is configured.
+type Server struct {
+	BaseURLs          []string      `toml:"base_urls" optional:"true" doc:"Addresses up to and including /v1. With several, which must serve the same model, an episode stays at one and goes on elsewhere if that fails."`
+	Model             string        `toml:"model" optional:"true" doc:"Model to ask for."`
+	APIKeyEnv         string        `toml:"api_key_env" optional:"true" doc:"Environment variable that holds the key. The key itself never stands in a file, a log or a record."`
+	Chat              string        `toml:"chat" default:"tools" enum:"tools|brief" doc:"How the model calls tools: by the server's tool calls, or in the brief chat of this program's own policies, which the server hands on as text."`
+	MaxContext        int           `toml:"max_context" default:"0" min:"0" max:"1073741824" unit:"tokens" doc:"Longest conversation by the server's count; 0: the server's own limit."`
+	MaxTokensField    string        `toml:"max_tokens_field" default:"max_tokens" enum:"max_tokens|max_completion_tokens" doc:"What the server calls the bound of a turn, which is policy.max_turn_tokens."`
+	TopP              float64       `toml:"top_p" default:"1.0" above:"0" max:"1" doc:"Sample from the likeliest tokens of this share; 1: from all. The temperature is policy.temperature."`
+	Seed              bool          `toml:"seed" default:"true" doc:"Send a seed with each turn, derived from the episode's."`
+	Extra             string        `toml:"extra" optional:"true" doc:"Further fields of each request, as a JSON object in text, such as '{\"top_k\": 20}'. They win over the policy's own."`
+	Stream            bool          `toml:"stream" default:"true" doc:"Ask for answers piece by piece. It tells a server that writes slowly from one that is silent, and shows text live."`
+	Tokens            bool          `toml:"tokens" default:"true" doc:"Ask for token ids and logprobs, which vLLM gives; a server that refuses is asked without."`
+	Reasoning         bool          `toml:"reasoning" default:"false" doc:"Send the model its earlier reasoning back. It is kept in trajectories anyway."`
+	Concurrency       int           `toml:"concurrency" default:"8" min:"1" max:"100000" unit:"requests" doc:"Requests under way at once at each address; others wait, and their episodes' time runs."`
+	RequestsPerMinute int           `toml:"requests_per_minute" default:"0" min:"0" doc:"Most requests a minute, attempts counted; 0: no limit."`
+	TokensPerMinute   int           `toml:"tokens_per_minute" default:"0" min:"0" doc:"Most tokens a minute, read and written; 0: no limit."`
+	Attempts          int           `toml:"attempts" default:"6" min:"1" max:"100" unit:"attempts" doc:"Attempts at a turn, with growing pauses or those that the server asks for; then the episode is tried again as async.retries says."`
+	Timeout           time.Duration `toml:"timeout" default:"5m" above:"0" doc:"Deadline of one attempt."`
+	Silence           time.Duration `toml:"silence" default:"2m" above:"0" doc:"Longest wait for the next piece of a stream."`
+	InputPrice        float64       `toml:"input_price" default:"0" min:"0" doc:"Price of a million tokens read, in US dollars."`
+	CachedPrice       *float64      `toml:"cached_price" optional:"true" min:"0" doc:"Price of a million tokens read that the server knew from before; unset: input_price."`
+	OutputPrice       float64       `toml:"output_price" default:"0" min:"0" doc:"Price of a million tokens written."`
 }
 
 // Model is [model]; BaseURL "" means that no model is configured.

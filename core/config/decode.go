@@ -140,20 +140,30 @@ func headerOf(f field) string {
 
 // sectionWith names the one section that has the key, or "".
 func sectionWith(key string) string {
-	home := ""
-	for _, f := range fields(configType) {
+	var homes []string
+	var look func(f field)
+	look = func(f field) {
 		t := f.typ
 		if t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
-		if contains(keysOf(fields(t)), key) {
-			if home != "" {
-				return ""
+		for _, k := range fields(t) {
+			if k.key == key {
+				homes = append(homes, headerOf(f))
 			}
-			home = headerOf(f)
+			if k.shape() == section {
+				k.key = f.key + "." + k.key
+				look(k)
+			}
 		}
 	}
-	return home
+	for _, f := range fields(configType) {
+		look(f)
+	}
+	if len(homes) != 1 {
+		return ""
+	}
+	return homes[0]
 }
 
 func (d *decoder) repeated(path string, f field, n *node, v reflect.Value) {
@@ -229,7 +239,7 @@ func (d *decoder) settings(path string, f field, n *node, v reflect.Value) {
 		case kindString, kindBool, kindInteger, kindFloat:
 			m[k] = c.text
 		default:
-			d.report(c.val, "C011", fmt.Sprintf("%q is %s; the plugin's own settings are text, numbers, true or false", k, c.kind), "")
+			d.report(c.val, "C011", fmt.Sprintf("%q is %s; values here are text, numbers, true or false", k, c.kind), "")
 		}
 	}
 	v.Set(reflect.ValueOf(m))

@@ -25,21 +25,35 @@ errors are reported at once. ` + "`valence config check -c run.toml`" + ` shows 
 - "preset's" as default: unset, the preset of ` + "`[grpo]`" + ` decides.
 `)
 	for _, f := range fields(configType) {
-		t := f.typ
-		if t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", headerOf(f), f.doc)
-		b.WriteString("| key | type | default | range | unit | meaning |\n|---|---|---|---|---|---|\n")
-		for _, k := range fields(t) {
-			rng := k.bounds()
-			if len(k.enum) > 0 {
-				rng = "`" + strings.Join(offered(k), "`, `") + "`"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", k.key, k.typeName(), defaultText(f.key, k), rng, k.unit, strings.ReplaceAll(k.doc, "|", `\|`))
-		}
+		describe(&b, f)
 	}
 	return b.String()
+}
+
+// describe writes a section, and those within it.
+func describe(b *strings.Builder, f field) {
+	t := f.typ
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", headerOf(f), f.doc)
+	b.WriteString("| key | type | default | range | unit | meaning |\n|---|---|---|---|---|---|\n")
+	var within []field
+	for _, k := range fields(t) {
+		if k.shape() == section {
+			k.key = f.key + "." + k.key
+			within = append(within, k)
+			continue
+		}
+		rng := k.bounds()
+		if len(k.enum) > 0 {
+			rng = "`" + strings.Join(offered(k), "`, `") + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s |\n", k.key, k.typeName(), defaultText(f.key, k), rng, k.unit, strings.ReplaceAll(k.doc, "|", `\|`))
+	}
+	for _, k := range within {
+		describe(b, k)
+	}
 }
 
 func defaultText(section string, f field) string {

@@ -20,7 +20,7 @@ func Resolved(c *Config) []byte {
 		fv := v.Field(f.index)
 		switch f.shape() {
 		case section:
-			if f.key == "model" && c.Model.BaseURL == "" {
+			if f.key == "model" && c.Model.BaseURL == "" || f.key == "server" && c.Server.Model == "" {
 				continue
 			}
 			fmt.Fprintf(&b, "\n[%s]\n", f.key)
@@ -49,7 +49,7 @@ func writeTable(b *strings.Builder, title string, v reflect.Value) {
 		if f.optional && (fv.IsZero() || f.typ.Kind() == reflect.Map && fv.Len() == 0) {
 			continue
 		}
-		if f.shape() == settings {
+		if s := f.shape(); s == settings || s == section {
 			continue
 		}
 		if f.pointer {
@@ -59,6 +59,11 @@ func writeTable(b *strings.Builder, title string, v reflect.Value) {
 	}
 	for _, f := range fields(v.Type()) {
 		m := v.Field(f.index)
+		if f.shape() == section {
+			fmt.Fprintf(b, "\n[%s.%s]\n", title, f.key)
+			writeTable(b, title+"."+f.key, m)
+			continue
+		}
 		if f.shape() != settings || m.Len() == 0 {
 			continue
 		}

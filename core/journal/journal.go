@@ -56,6 +56,7 @@ type Episode struct {
 	TestRuns      int               `json:"test_runs,omitempty"` // bash calls that ran tests or scripts before submission
 	Seconds       float64           `json:"seconds"`
 	Model         *ModelUse         `json:"model,omitempty"`   // what its evaluation asked of the model
+	Server        *ServerUse        `json:"server,omitempty"`  // what its policy took, if a server answered
 	Plugins       map[string]string `json:"plugins,omitempty"` // role → digest that made the verdict
 	Output        *sdk.Output       `json:"output,omitempty"`
 	Trajectory    *atif.Trajectory  `json:"trajectory,omitempty"`
@@ -145,7 +146,8 @@ type Eval struct {
 	Time    time.Time   `json:"time"`
 	Seconds float64     `json:"seconds"`
 	Skills  []SkillEval `json:"skills"`
-	Model   *ModelUse   `json:"model,omitempty"` // what its episodes, failed attempts included, asked of the model
+	Model   *ModelUse   `json:"model,omitempty"`  // what its episodes, failed attempts included, asked of the model
+	Server  *ServerUse  `json:"server,omitempty"` // what its policy took, failed attempts included, if a server answered
 }
 
 // SkillEval is one skill's scores: Scores[i][j] is run j of the task Tasks[i].

@@ -229,15 +229,22 @@ func (d Dir) Steps() ([]Step, error) {
 
 // Episodes yields the episodes of one step. An error ends the sequence.
 func (d Dir) Episodes(step int) iter.Seq2[Episode, error] {
-	return readEpisodes(filepath.Join(d.StepDir(step), "episodes.jsonl.zst"))
+	return ReadEpisodes(filepath.Join(d.StepDir(step), "episodes.jsonl.zst"))
 }
 
 // EvalEpisodes yields the episodes of one evaluation.
 func (d Dir) EvalEpisodes(step int, split string) iter.Seq2[Episode, error] {
-	return readEpisodes(d.Path("evals", evalName(step, split)+".episodes.jsonl.zst"))
+	return ReadEpisodes(d.EvalEpisodesFile(step, split))
 }
 
-func readEpisodes(path string) iter.Seq2[Episode, error] {
+// EvalEpisodesFile is where the episodes of one evaluation lie.
+func (d Dir) EvalEpisodesFile(step int, split string) string {
+	return d.Path("evals", evalName(step, split)+".episodes.jsonl.zst")
+}
+
+// ReadEpisodes yields the episodes of a file *.episodes.jsonl.zst. An error ends the
+// sequence.
+func ReadEpisodes(path string) iter.Seq2[Episode, error] {
 	return func(yield func(Episode, error) bool) {
 		fail := func(err error) { yield(Episode{}, diag.Wrap(diag.KindData, "read episodes", path, err)) }
 		f, err := os.Open(path)

@@ -44,6 +44,22 @@ func apply(read func(string) (state, error), diff string) ([]sdk.Change, error) 
 	if strings.TrimSpace(diff) == "" {
 		return nil, nil
 	}
+	files, err := parse(diff)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{read: read, now: map[string]state{}}
+	for _, f := range files {
+		if err := t.apply(f); err != nil {
+			return nil, err
+		}
+	}
+	return t.changes(), nil
+}
+
+// parse reads a diff that is not blank. The names of plain headers are without their
+// prefixes.
+func parse(diff string) ([]*gitdiff.File, error) {
 	if !strings.HasSuffix(diff, "\n") {
 		diff += "\n"
 	}
@@ -54,17 +70,12 @@ func apply(read func(string) (state, error), diff string) ([]sdk.Change, error) 
 	if len(files) == 0 {
 		return nil, fail("", "the text has no file header of a diff")
 	}
-	t := &tree{read: read, now: map[string]state{}}
-	plain := !hasGitHeader(diff)
-	for _, f := range files {
-		if plain {
+	if !hasGitHeader(diff) {
+		for _, f := range files {
 			f.OldName, f.NewName = dropPrefix(f.OldName), dropPrefix(f.NewName)
 		}
-		if err := t.apply(f); err != nil {
-			return nil, err
-		}
 	}
-	return t.changes(), nil
+	return files, nil
 }
 
 func hasGitHeader(diff string) bool {

@@ -23,22 +23,12 @@ func Inspect(diff string) ([]Touched, error) {
 	if strings.TrimSpace(diff) == "" {
 		return nil, nil
 	}
-	if !strings.HasSuffix(diff, "\n") {
-		diff += "\n"
-	}
-	files, _, err := gitdiff.Parse(strings.NewReader(diff))
+	files, err := parse(diff)
 	if err != nil {
-		return nil, fail("", "%s", strings.TrimPrefix(err.Error(), "gitdiff: "))
+		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fail("", "the text has no file header of a diff")
-	}
-	plain := !hasGitHeader(diff)
 	out := make([]Touched, len(files))
 	for i, f := range files {
-		if plain {
-			f.OldName, f.NewName = dropPrefix(f.OldName), dropPrefix(f.NewName)
-		}
 		if out[i], err = touched(f); err != nil {
 			return nil, err
 		}

@@ -102,6 +102,55 @@ func Changes(files []sdk.File, diff string) ([]sdk.Change, error) {
 	return apply(reader(at), diff)
 }
 
+// Over gives what differs after patches were applied, in order, to the tree that read
+// knows with files laid over it: one change a path, sorted; files are among them. read
+// gives what is at a path, or fs.ErrNotExist, and is asked for what patches name and no
+// more. Errors of what files and patches say are diag.Errors of KindData; those of read
+// have the kind that they have.
+func Over(read func(path string) (sdk.Change, error), files []sdk.File, patches ...string) ([]sdk.Change, error) {
+	if err := CheckTree(files); err != nil {
+		return nil, err
+	}
+	now := make(map[string]sdk.Change, len(files))
+	for _, f := range files {
+		now[f.Path] = sdk.Change{Path: f.Path, Data: f.Data, Exec: f.Exec}
+	}
+	for _, p := range patches {
+		changes, err := apply(func(path string) (state, error) {
+			c, known := now[path]
+			if !known {
+				var err error
+				if c, err = read(path); err != nil {
+					return state{}, err
+				}
+			}
+			switch {
+			case c.Deleted:
+				return state{}, fs.ErrNotExist
+			case c.Symlink != "":
+				return state{data: []byte(c.Symlink), link: true}, nil
+			}
+			return state{data: c.Data, exec: c.Exec}, nil
+		}, p)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			now[c.Path] = c
+		}
+	}
+	out := make([]sdk.Change, 0, len(now))
+	var left []sdk.File
+	for _, c := range now {
+		out = append(out, c)
+		if !c.Deleted {
+			left = append(left, sdk.File{Path: c.Path})
+		}
+	}
+	slices.SortFunc(out, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
+	return out, CheckTree(left)
+}
+
 func reader(at map[string]sdk.File) func(string) (state, error) {
 	return func(path string) (state, error) {
 		f, ok := at[path]

@@ -152,6 +152,52 @@ func TestTree(t *testing.T) {
 	}
 }
 
+func TestOver(t *testing.T) {
+	below := map[string]sdk.Change{
+		"a": {Path: "a", Data: []byte("one\n"), Exec: true}, "gone": {Path: "gone", Data: []byte("x\n")}, "link": {Path: "link", Symlink: "a"},
+	}
+	var asked []string
+	broken := errors.New("a broken disk")
+	read := func(p string) (sdk.Change, error) {
+		asked = append(asked, p)
+		if c, ok := below[p]; ok {
+			return c, nil
+		}
+		if p == "broken" {
+			return sdk.Change{}, diag.Wrap(diag.KindSandbox, "read", p, broken)
+		}
+		return sdk.Change{}, fs.ErrNotExist
+	}
+	files := []sdk.File{{Path: "b", Data: []byte("given\n")}}
+	got, err := Over(read, files,
+		"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+two\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-given\n+changed\n",
+		"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-two\n+three\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
+		"diff --git a/link b/link\nindex 1..2 120000\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n")
+	want := []sdk.Change{{Path: "a", Data: []byte("three\n"), Exec: true}, {Path: "b", Data: []byte("changed\n")}, {Path: "gone", Deleted: true}, {Path: "link", Symlink: "b"}}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v, want -, got +:\n%s", err, d)
+	}
+	if d := cmp.Diff([]string{"a", "gone", "link"}, asked); d != "" {
+		t.Errorf("read was asked for %q", asked)
+	}
+	for name, c := range map[string]struct {
+		files []sdk.File
+		patch string
+		kind  diag.Kind
+	}{
+		"does not fit":        {nil, "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-two\n+three\n", diag.KindData},
+		"removed twice":       {nil, "--- a/none\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", diag.KindData},
+		"a file under a file": {files, "--- /dev/null\n+++ b/b/x\n@@ -0,0 +1 @@\n+x\n", diag.KindData},
+		"files that are none": {[]sdk.File{{Path: "../a"}}, "", diag.KindData},
+		"what cannot be read": {nil, "--- a/broken\n+++ b/broken\n@@ -1 +1 @@\n-two\n+three\n", diag.KindSandbox},
+		"of version control":  {nil, "--- /dev/null\n+++ b/.git/x\n@@ -0,0 +1 @@\n+x\n", diag.KindData},
+	} {
+		if _, err := Over(read, c.files, c.patch); diag.KindOf(err) != c.kind {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func TestDiffText(t *testing.T) {
 	old := map[string]string{"m.py": "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", "gone": "x", "bin": "\x00", "same": "s\n", "go.sh": "s\n"}
 	got := Diff(func(p string) ([]byte, bool) { s, ok := old[p]; return []byte(s), ok }, []sdk.Change{

@@ -26,6 +26,11 @@ type Opening struct {
 	Seed        uint64
 	Temperature float64
 	MaxTokens   int // of one turn; 0: what the context leaves
+
+	// Piece gets the text of a turn as it comes, where the policy has it piece by
+	// piece; nil: nobody listens. Text that is then thrown away ends with a Piece of
+	// "". It is called by the goroutine that calls Next.
+	Piece func(text string)
 }
 
 // Session is one conversation, used by one goroutine. An error from Next is a
@@ -46,7 +51,9 @@ type Turn struct {
 	Text      string
 	Call      *Call
 	Malformed string
-	Full      bool // the context is full: the turn is cut or empty
+	Full      bool   // the context is full: the turn is cut or empty
+	Reasoning string // what the model thought before, where a server tells it apart
+	Usage     *Usage // what a server says the turn took; nil for a policy without a server
 
 	// Token-exact record, empty for policies without tokens. Context is every
 	// token before the turn; Tokens, Logprobs and Versions have one entry a
@@ -55,6 +62,16 @@ type Turn struct {
 	Tokens   []int
 	Logprobs []float32
 	Versions []int
+}
+
+// Usage is what one turn took at a server.
+type Usage struct {
+	Prompt     int     // tokens read
+	Cached     int     // of those, known to the server from before
+	Completion int     // tokens written
+	Cost       float64 // at the configured prices
+	Attempts   int     // 1 where the first had an answer
+	Seconds    float64 // from the first attempt to the answer, waiting included
 }
 
 // Call asks for a tool. The argument names are those of the tool's schema.

@@ -119,7 +119,7 @@ func (s *sampledSession) Next(ctx context.Context, observation string) (Turn, er
 		TopK:        s.p.o.TopK,
 		TopP:        s.p.o.TopP,
 		Stop:        s.p.chat.Stop(),
-		Seed:        turnSeed(s.o.Seed, s.turns),
+		Seed:        TurnSeed(s.o.Seed, s.turns),
 	})
 	if err != nil {
 		s.tokens = slices.Clip(s.tokens) // the engine may still be reading the prompt behind them
@@ -141,7 +141,7 @@ func (s *sampledSession) Next(ctx context.Context, observation string) (Turn, er
 	}
 	s.turns++
 	if turn.Call != nil && turn.Call.ID == "" {
-		turn.Call.ID = callID(s.turns)
+		turn.Call.ID = CallID(s.turns)
 	}
 	turn.Context = slices.Clip(prompt)
 	turn.Tokens, turn.Logprobs, turn.Versions = got.Tokens, got.Logprobs, got.Versions
@@ -186,13 +186,13 @@ func (s *sampledSession) Close() {
 	delete(s.p.open, s.o.ID)
 }
 
-// callID names the call of a conversation's n-th turn, counted from 1.
-func callID(n int) string { return fmt.Sprintf("call_%d", n) }
+// CallID names the call of a conversation's n-th turn, counted from 1.
+func CallID(n int) string { return fmt.Sprintf("call_%d", n) }
 
-// turnSeed gives each turn of a conversation a seed of its own: output number turn+1
+// TurnSeed gives each turn of a conversation a seed of its own: output number turn+1
 // of the SplitMix64 generator with the conversation's seed as its state (Steele, Lea
 // and Flood 2014).
-func turnSeed(seed uint64, turn int) uint64 {
+func TurnSeed(seed uint64, turn int) uint64 {
 	z := seed + uint64(turn+1)*0x9E3779B97F4A7C15
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
 	z = (z ^ z>>27) * 0x94D049BB133111EB

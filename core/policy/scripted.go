@@ -88,7 +88,7 @@ func (s *scriptedSession) Next(ctx context.Context, observation string) (Turn, e
 	s.turns++
 	if t.Call != nil && t.Call.ID == "" {
 		c := *t.Call // the script's own stays as it is
-		c.ID = callID(s.turns)
+		c.ID = CallID(s.turns)
 		t.Call = &c
 	}
 	return t, nil

@@ -38,7 +38,20 @@ type Options struct {
 	ObservationLimit int           // bytes of one tool's answer, head and tail kept; default 16 KiB
 	LineNumbers      bool          // number the lines of a viewed file
 	Temperature      float64
-	MaxTurnTokens    int // 0: what the context leaves
+	MaxTurnTokens    int     // 0: what the context leaves
+	Watch            Watcher // sees the rollout as it happens; nil: nobody does
+}
+
+// Watcher sees a rollout as it happens. It is called by the rollout's goroutine, which
+// waits for it.
+type Watcher interface {
+	// Piece is text of a turn that is being written, "" if what was written so far is
+	// thrown away; only some policies have it.
+	Piece(text string)
+	// Turned is a whole turn, before its call is carried out.
+	Turned(t *policy.Turn)
+	// Answered is what the last turn is answered with.
+	Answered(observation string)
 }
 
 func (o Options) withDefaults() Options {
@@ -83,6 +96,9 @@ func Run(ctx context.Context, box sandbox.Sandbox, p policy.Policy, open policy.
 	defer func() { tr.Took = time.Since(started) }()
 
 	open.Temperature, open.MaxTokens = o.Temperature, o.MaxTurnTokens
+	if o.Watch != nil {
+		open.Piece = o.Watch.Piece
+	}
 	limited, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	session, err := p.Open(limited, open)
@@ -118,6 +134,9 @@ func loop(ctx context.Context, tr *Trajectory, session policy.Session, t *tools,
 		}
 		tr.Turns = append(tr.Turns, Turn{Turn: turn})
 		last := &tr.Turns[len(tr.Turns)-1]
+		if o.Watch != nil {
+			o.Watch.Turned(&turn)
+		}
 		switch {
 		case turn.Full:
 			return MaxContext, "", nil
@@ -131,6 +150,9 @@ func loop(ctx context.Context, tr *Trajectory, session policy.Session, t *tools,
 			return Submitted, turn.Text, nil
 		}
 		observation = last.Observation
+		if o.Watch != nil {
+			o.Watch.Answered(observation)
+		}
 	}
 	return MaxSteps, "", nil
 }
@@ -214,20 +236,31 @@ func extends(ids, head []int) bool {
 	return len(head) <= len(ids) && slices.Equal(head, ids[:len(head)])
 }
 
-// SampledTokens counts what the policy sampled.
+// SampledTokens counts what the policy sampled; where there is no record of the tokens,
+// as its server says.
 func (tr *Trajectory) SampledTokens() (n int) {
 	for i := range tr.Turns {
-		n += len(tr.Turns[i].Tokens)
+		switch t := &tr.Turns[i]; {
+		case len(t.Tokens) > 0:
+			n += len(t.Tokens)
+		case t.Usage != nil:
+			n += t.Usage.Completion
+		}
 	}
 	return n
 }
 
-// PromptTokens is the length of the last turn's context.
+// PromptTokens is the length of the last turn's context; where there is no record of
+// the tokens, as its server says.
 func (tr *Trajectory) PromptTokens() int {
 	if len(tr.Turns) == 0 {
 		return 0
 	}
-	return len(tr.Turns[len(tr.Turns)-1].Context)
+	last := &tr.Turns[len(tr.Turns)-1]
+	if len(last.Context) == 0 && last.Usage != nil {
+		return last.Usage.Prompt
+	}
+	return len(last.Context)
 }
 
 // Version is the oldest policy version that sampled a token; fallback if none did.
@@ -267,7 +300,7 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 	var seen []int
 	for i := range tr.Turns {
 		t := &tr.Turns[i]
-		s := atif.Step{Source: "agent", Message: t.Text}
+		s := atif.Step{Source: "agent", Message: t.Text, Reasoning: t.Reasoning}
 		if t.Call != nil {
 			id := t.Call.ID
 			if id == "" {
@@ -283,11 +316,20 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 			s.Extra = map[string]any{"malformed": t.Malformed}
 			s.Observation = &atif.Observation{Results: []atif.ObservationResult{{Content: t.Observation}}}
 		}
-		if len(t.Tokens) > 0 {
-			s.Metrics = &atif.Metrics{
-				PromptTokens: len(t.Context), CompletionTokens: len(t.Tokens),
-				PromptTokenIDs: t.Context, CompletionTokenIDs: t.Tokens, Logprobs: t.Logprobs,
+		if u := t.Usage; u != nil {
+			s.Metrics = &atif.Metrics{PromptTokens: u.Prompt, CompletionTokens: u.Completion, CachedTokens: u.Cached, CostUSD: u.Cost}
+			a.FinalMetrics.TotalCachedTokens += u.Cached
+			a.FinalMetrics.TotalCostUSD += u.Cost
+			if len(t.Tokens) == 0 {
+				a.FinalMetrics.TotalPromptTokens += u.Prompt
 			}
+		}
+		if len(t.Tokens) > 0 {
+			if s.Metrics == nil {
+				s.Metrics = &atif.Metrics{}
+			}
+			s.Metrics.PromptTokens, s.Metrics.CompletionTokens = len(t.Context), len(t.Tokens)
+			s.Metrics.PromptTokenIDs, s.Metrics.CompletionTokenIDs, s.Metrics.Logprobs = t.Context, t.Tokens, t.Logprobs
 			if extends(t.Context, seen) {
 				s.Metrics.PromptTokenIDs = t.Context[len(seen):]
 				s.Metrics.Extra = map[string]any{"prompt_token_ids": "added since the last turn"}

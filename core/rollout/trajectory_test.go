@@ -69,6 +69,29 @@ func TestSequences(t *testing.T) {
 	}
 }
 
+// What a server counts stands in for tokens that it does not give, and its reasoning
+// and costs are recorded.
+func TestServedTrajectory(t *testing.T) {
+	tr := &Trajectory{ID: "e", Task: &sdk.Task{Key: "k", Prompt: "p"}, Turns: []Turn{
+		{Turn: policy.Turn{Reasoning: "hm", Call: &policy.Call{ID: "c", Tool: "bash"}, Usage: &policy.Usage{Prompt: 100, Cached: 60, Completion: 20, Cost: 0.5, Attempts: 2}}},
+		{Turn: policy.Turn{Text: "Done.", Context: []int{1, 2}, Tokens: []int{3}, Logprobs: []float32{-1}, Versions: []int{0}, Usage: &policy.Usage{Prompt: 2, Completion: 1, Cost: 0.25, Attempts: 1}}},
+	}}
+	if n, p := tr.SampledTokens(), tr.PromptTokens(); n != 21 || p != 2 {
+		t.Errorf("sampled %d, prompt %d", n, p)
+	}
+	a := tr.ATIF()
+	first, last := a.Steps[1], a.Steps[2]
+	if first.Reasoning != "hm" || first.Metrics.PromptTokens != 100 || first.Metrics.CachedTokens != 60 || first.Metrics.CostUSD != 0.5 || first.Metrics.CompletionTokenIDs != nil {
+		t.Errorf("%+v", first)
+	}
+	if last.Metrics.CompletionTokens != 1 || last.Metrics.CostUSD != 0.25 || len(last.Metrics.PromptTokenIDs) != 2 {
+		t.Errorf("%+v", last.Metrics)
+	}
+	if m := a.FinalMetrics; m.TotalPromptTokens != 102 || m.TotalCompletionTokens != 21 || m.TotalCachedTokens != 60 || m.TotalCostUSD != 0.75 {
+		t.Errorf("%+v", m)
+	}
+}
+
 // However a conversation goes, every sampled token is in one sequence, in order,
 // with its logprob, and nothing else is marked.
 func TestSequencesKeepWhatWasSampled(t *testing.T) {

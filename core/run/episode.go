@@ -74,6 +74,7 @@ func (e *Played) record(tr *rollout.Trajectory) {
 	e.Turns = len(tr.Turns)
 	e.PromptTokens = tr.PromptTokens()
 	e.SampledTokens = tr.SampledTokens()
+	e.Server = serverUse(tr)
 	e.Tools = tr.Tools
 	e.TestRuns = tr.TestRuns
 	e.Output = &tr.Output
@@ -86,4 +87,23 @@ func meta(t *sdk.Task) map[string]string {
 		m[p.Key] = p.Value
 	}
 	return m
+}
+
+// serverUse sums up what a policy's server took; nil without one.
+func serverUse(tr *rollout.Trajectory) *journal.ServerUse {
+	var sum *journal.ServerUse
+	for i := range tr.Turns {
+		u := tr.Turns[i].Usage
+		if u == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &journal.ServerUse{}
+		}
+		sum.Add(&journal.ServerUse{
+			Turns: 1, Attempts: u.Attempts, PromptTokens: int64(u.Prompt), CachedTokens: int64(u.Cached),
+			CompletionTokens: int64(u.Completion), Cost: u.Cost, Seconds: u.Seconds,
+		})
+	}
+	return sum
 }

@@ -18,6 +18,7 @@ const (
 	Learning                  // supervised training: Done of Total tokens or trajectories, Loss
 	Saved                     // a checkpoint was written: Text is its folder
 	Warned                    // Text deserves the user's attention; with a Swap, it was refused
+	Pulling                   // an image, Text, is being had: Done of Total MiB
 	Swapped                   // Swap holds from its group on
 	Cleaned                   // Cleaned says what training data was dropped because it is measured
 )

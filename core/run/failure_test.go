@@ -97,6 +97,23 @@ func (b *mortal) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, e
 	}
 }
 
+// measuredOnce runs p once on the tasks of k, with one retry, and gives the failures that
+// were counted as well.
+func measuredOnce(t *testing.T, d sandbox.Driver, k *Skill, p policy.Policy) (journal.Eval, []journal.Episode, map[string]int) {
+	t.Helper()
+	var mu sync.Mutex
+	var errors map[string]int
+	s := setup(d, 1, func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind == Finished {
+			errors = maps.Clone(e.Errors)
+		}
+	}, k)
+	ev, episodes := measured(t, s, p)
+	return ev, episodes, errors
+}
+
 // setup is a Setup of skills whose tasks are those of the split "eval".
 func setup(driver sandbox.Driver, retries int, observe func(Event), skills ...*Skill) *Setup {
 	if observe == nil {
@@ -142,19 +159,7 @@ func TestSandboxDeathIsNoScore(t *testing.T) {
 				}
 				return []policy.Turn{create("reproduce.py", "from names import lookup\nassert lookup('z') == ''\n"), say("")}
 			})
-			var mu sync.Mutex
-			var errors map[string]int
-			s := setup(d, 1, func(e Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				if e.Kind == Finished {
-					errors = maps.Clone(e.Errors)
-				}
-			}, k)
-			ev, episodes, err := s.Measure(t.Context(), p, "eval", 0, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ev, episodes, errors := measuredOnce(t, d, k, p)
 			e := episodes[0]
 			if e.Outcome != c.outcome || e.Score != c.score || e.Attempt != c.attempt {
 				t.Errorf("outcome %q, score %g, attempt %d: %s", e.Outcome, e.Score, e.Attempt, e.Error)
@@ -287,6 +292,7 @@ func TestAgentCannotFailTheInfrastructure(t *testing.T) {
 		"memory":      `python3 -c 'x = bytearray(1 << 30)'; for i in 1 2 3 4; do python3 -c 'x = bytearray(100 << 20)' & done; wait`,
 		"processes":   "for i in $(seq 500); do sleep 1000 & done",
 		"descriptors": "exec 1>&- 2>&- 0<&-; for i in $(seq 3 200); do eval \"exec $i>/tmp/$i\" || break; done",
+		"disk":        "head -c 100000000 /dev/zero > big; head -c 100000000 /dev/zero > /tmp/big; seq 100000 | xargs touch",
 		"output":      "head -c 20000000 /dev/zero",
 		"removes all": "rm -rf --no-preserve-root / 2>/dev/null",
 		"moves":       "cd /; mv workspace elsewhere; ln -s /proc workspace; chmod 000 /tmp /workspace",
@@ -306,6 +312,21 @@ func TestAgentCannotFailTheInfrastructure(t *testing.T) {
 				t.Logf("afterwards: %s", last)
 			}
 		})
+	}
+}
+
+// A disk that its own commands have filled is the agent's business, for both tools.
+func TestFullSandboxIsTheAgents(t *testing.T) {
+	k := skillOn(t, sandboxes(t), "editing")
+	tk := task(t, k, clamp, 1)
+	fill := bash("head -c 100000000 /dev/zero > /tmp/big; seq 100000 | xargs touch 2>/dev/null; true")
+	e := play(t, k, tk, fill, create("new.py", strings.Repeat("x = 1\n", 10_000)), bash("echo > more"), say(""))
+	if e.Score != 0 || e.End != string(rollout.Submitted) || strings.Count(said(e), "No space left")+strings.Count(said(e), "no space left") < 2 {
+		t.Errorf("score %g, end %q: %s", e.Score, e.End, said(e))
+	}
+	e = play(t, k, tk, fill, bash("rm -rf /tmp/big [0-9]*"), replace("shop.py", "min(low, min(x, high))", "max(low, min(x, high))"), say(""))
+	if e.Score != 1 {
+		t.Errorf("after it made room: score %g: %s", e.Score, said(e))
 	}
 }
 

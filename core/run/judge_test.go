@@ -72,7 +72,7 @@ func verdict(yes bool, confidence float64) string {
 	return fmt.Sprintf(`{"rationale":"as the logs show","verdict":%t,"confidence":%g}`, yes, confidence)
 }
 
-// measured plays the two tasks once.
+// measured plays the tasks of the split "eval" once.
 func measured(t *testing.T, s *Setup, p policy.Policy) (journal.Eval, []journal.Episode) {
 	t.Helper()
 	ev, episodes, err := s.Measure(t.Context(), p, "eval", 0, 1)
@@ -128,13 +128,12 @@ func TestModelJudge(t *testing.T) {
 		{name: "another shape", reply: texts(`{"verdict":true}`, `["yes"]`), calls: 8, requests: 8, err: "judge gave no verdict"},
 		{name: "in per cent", reply: texts(verdict(true, 95)), calls: 8, requests: 8, err: "confidence is no number from 0 to 1"},
 		{name: "empty", reply: texts(""), calls: 8, requests: 8, err: "judge gave no verdict"},
-		{name: "no choices", reply: func(_ int, w http.ResponseWriter, _ map[string]any) { fmt.Fprint(w, `{"choices":[]}`) }, calls: 4, requests: 4, failures: 4, err: "0 choices of 1"},
 		{name: "malformed", reply: texts("Yes.", "I said yes."), calls: 8, requests: 8, err: "judge gave no verdict"},
 		{name: "refusing", reply: func(_ int, w http.ResponseWriter, _ map[string]any) {
 			fmt.Fprint(w, `{"choices":[{"message":{"content":"","refusal":"I would rather not"}}]}`)
 		}, calls: 4, requests: 4, failures: 4, err: "the model refuses: I would rather not"},
 		{name: "wrong key", reply: status(401), calls: 4, requests: 4, failures: 4, err: "401 Unauthorized"},
-		{name: "broken", reply: status(500, "Retry-After", "3600"), calls: 4, requests: 4, failures: 4, err: "500 Internal Server Error: not now"},
+		{name: "no such model", reply: status(404), calls: 4, requests: 4, failures: 4, err: "404 Not Found: not now"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := modeltest.Recorded(t, c.reply)

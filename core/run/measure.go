@@ -76,7 +76,8 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 	}
 	episodes := make([]journal.Episode, len(jobs))
 	var mu sync.Mutex
-	done, errs, model := 0, map[string]int{}, journal.ModelUse{}
+	done, errs, model, server := 0, map[string]int{}, journal.ModelUse{}, journal.ServerUse{}
+	before := s.faults()
 	s.observe(Event{Kind: Started, Text: split, Total: len(jobs), Version: ev.Version})
 	err := each(ctx, len(jobs), s.Concurrency(), func(ctx context.Context, i int) error {
 		j := jobs[i]
@@ -92,6 +93,7 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 			episodes[i] = e.Episode
 			mu.Lock()
 			model.Add(e.Model)
+			server.Add(e.Server)
 			if err != nil {
 				errs[string(diag.KindOf(err))]++
 			}
@@ -118,6 +120,14 @@ func (s *Setup) Measure(ctx context.Context, p policy.Policy, split string, step
 		se.Ends[episodes[i].End]++
 	}
 	ev.Model, ev.Seconds = used(model), since(started)
+	for f, n := range s.faults() {
+		if n -= before[f]; n > 0 {
+			server.Add(&journal.ServerUse{Faults: map[string]int{string(f): n}})
+		}
+	}
+	if server.Turns > 0 || server.Faults != nil {
+		ev.Server = &server
+	}
 	s.observe(Event{Kind: Measured, Text: split, Eval: &ev, Version: ev.Version})
 	return ev, episodes, nil
 }

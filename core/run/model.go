@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/scoring"
@@ -19,21 +20,31 @@ func openAnswers(c *config.Config, log *slog.Logger) (scoring.Model, error) {
 	if m.BaseURL == "" {
 		return nil, nil
 	}
-	key := os.Getenv(m.APIKeyEnv)
-	if m.APIKeyEnv != "" && key == "" {
-		return nil, &diag.Diagnostic{Kind: diag.KindConfig, Code: "C061",
-			Summary: fmt.Sprintf("environment variable %q, which is to hold the model's key, is not set", m.APIKeyEnv),
-			Source:  c.Where("model.api_key_env"), Hint: "export it, or remove the key if the server wants none"}
+	key, err := apiKey(c, "model.api_key_env", m.APIKeyEnv)
+	if err != nil {
+		return nil, err
 	}
 	dir := defaultAnswers()
 	if m.Cache != nil {
 		dir = *m.Cache
 	}
-	server := scoring.OpenAI(scoring.Endpoint{
-		BaseURL: m.BaseURL, Name: m.Name, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
-		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, Log: log,
+	server := chatserver.New(chatserver.Options{
+		Endpoints: []string{m.BaseURL}, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
+		Prices: chatserver.Prices{Input: m.InputPrice, Cached: m.InputPrice, Output: m.OutputPrice}, Log: log,
 	})
-	return scoring.KeepAnswers(server, m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+	return scoring.KeepAnswers(scoring.OpenAI(server, m.Name), m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+}
+
+// apiKey reads the key from the environment variable that a key of the configuration
+// names; no variable, no key.
+func apiKey(c *config.Config, at, variable string) (string, error) {
+	key := os.Getenv(variable)
+	if variable != "" && key == "" {
+		return "", &diag.Diagnostic{Kind: diag.KindConfig, Code: "C061",
+			Summary: fmt.Sprintf("environment variable %q, which is to hold the model's key, is not set", variable),
+			Source:  c.Where(at), Hint: "export it, or remove the key if the server wants none"}
+	}
+	return key, nil
 }
 
 // defaultAnswers is where the model's answers are kept when [model] cache names no

@@ -1,23 +1,36 @@
 package run
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
 	"github.com/valence-rl/valence/core/policy"
+	"github.com/valence-rl/valence/core/policy/replay"
 )
 
 // Policies lists the names that [Setup.OpenPolicy] knows.
-var Policies = []string{"engine", "oracle", "noop", "random", "expert"}
+var Policies = []string{"engine", "openai", "oracle", "noop", "replay", "random", "expert"}
 
-// OpenPolicy opens a policy by name: engine (the weights in dir, or in the
-// configured folder), oracle (the tasks' own reference answers), noop (submits at
-// once), random (weights of the configured shape, untrained) or expert (the
-// source's scripted expert).
-func (s *Setup) OpenPolicy(name, dir string) (policy.Policy, error) {
+// OpenPolicy opens a policy by name, "" being the configured one: engine (the weights in
+// dir, or in the configured folder), openai (the model behind [server]), oracle (the
+// tasks' own reference answers), noop (submits at once), replay (what was recorded in
+// dir, or at the configured path), random (weights of the configured shape, untrained)
+// or expert (the source's scripted expert).
+func (s *Setup) OpenPolicy(ctx context.Context, name, dir string) (policy.Policy, error) {
+	if name == "" {
+		name = s.Config.Policy.Kind
+	}
 	switch name {
+	case "openai":
+		return s.servedPolicy(ctx)
+	case "replay":
+		if dir == "" {
+			dir = s.Config.Policy.Path
+		}
+		return replay.Load(dir)
 	case "engine":
 		m, err := s.OpenModel(dir)
 		if err != nil {

@@ -6,16 +6,15 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/decontaminate"
 	"github.com/valence-rl/valence/core/data/pocket"
@@ -26,7 +25,6 @@ import (
 	"github.com/valence-rl/valence/core/policy/chat"
 	"github.com/valence-rl/valence/core/rollout"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/registry"
 )
@@ -55,8 +53,9 @@ type Setup struct {
 	finding registry.Options
 	plugins *pool
 	runner  scoring.Runner
-	model   scoring.Model  // nil: none is configured
-	items   []*pocket.Item // of every source, for the expert
+	model   scoring.Model      // nil: none is configured
+	server  *chatserver.Client // of the policy openai, once it is open
+	items   []*pocket.Item     // of every source, for the expert
 	cleaned decontaminate.Report
 	cleanup []func() error
 }
@@ -81,11 +80,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 	if s.finding, err = Registry(cfg, o); err != nil {
 		return s, err
 	}
-	limits := sandbox.Limits{
-		Memory: int64(cfg.Sandbox.Memory), CPUs: cfg.Sandbox.CPUs, Pids: cfg.Sandbox.Pids,
-		Disk: int64(cfg.Sandbox.Disk), Output: int64(cfg.Sandbox.Output), Command: cfg.Sandbox.CommandTimeout,
+	switch {
+	case cfg.Sandbox.Driver == "kube":
+		s.observe(Event{Kind: Opening, Text: "sandboxes in the cluster"})
+	case cfg.Sandbox.Image != "":
+		s.observe(Event{Kind: Opening, Text: "image " + cfg.Sandbox.Image})
 	}
-	driver, err := local.New(local.Options{Dir: SandboxDir(), Defaults: limits, Upper: local.Upper(cfg.Sandbox.Upper), Bare: cfg.Sandbox.Bare, Log: o.Log})
+	driver, err := Sandboxes(ctx, cfg, o.Log, s.pulling)
 	if err != nil {
 		return s, err
 	}
@@ -94,18 +95,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		s.observe(Event{Kind: Warned, Text: "sandboxes are not isolated, as [sandbox] bare allows: " + strings.Join(i.Missing, "; ")})
 	}
 	s.cleanup = append(s.cleanup, driver.Close)
+	limits := Limits(cfg)
 	s.Player = &Player{Driver: driver, Limits: limits, Rollout: rollout.Options{
 		MaxSteps: cfg.Rollout.MaxSteps, Timeout: cfg.Rollout.Timeout,
 		ObservationLimit: int(cfg.Rollout.ObservationLimit), LineNumbers: cfg.Rollout.LineNumbers,
 		Temperature: cfg.Policy.Temperature, MaxTurnTokens: cfg.Policy.MaxTurnTokens,
 	}}
-	// The pocket world is made of Python packages.
-	if slices.ContainsFunc(cfg.Sources, func(src config.Source) bool { return src.Kind == "pocket" }) {
-		if _, err := local.Python(); err != nil {
-			return s, err
-		}
-	}
-	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits}
+	s.runner = scoring.Sandboxes{Driver: driver, Limits: limits, Retries: s.retries()}
 	if cfg.Sandbox.Memo {
 		s.Memo = scoring.NewMemo(s.runner, 0)
 		s.runner = s.Memo
@@ -134,17 +130,15 @@ func (s *Setup) Close() error {
 	return errors.Join(errs...)
 }
 
-// SandboxDir is where local sandboxes keep what they share: a folder of this user
-// under the temporary directory, which every run of the user shares, so that the
-// next one removes what a killed one left.
-func SandboxDir() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("valence-%d", os.Getuid()))
-}
-
-// Concurrency is how many episodes are under way at once.
+// Concurrency is how many episodes are under way at once. Unless the configuration
+// says, it is what the policy's server may be asked at once, since an episode's time
+// runs while it waits there, or four for each core.
 func (s *Setup) Concurrency() int {
 	if n := s.Config.Rollout.Concurrency; n > 0 {
 		return n
+	}
+	if v := s.Config.Server; s.server != nil {
+		return v.Concurrency * len(v.BaseURLs)
 	}
 	return 4 * runtime.GOMAXPROCS(0)
 }
@@ -184,6 +178,9 @@ type Model struct {
 func (s *Setup) OpenModel(dir string) (*Model, error) {
 	if dir == "" {
 		dir = s.Config.Policy.Path
+	}
+	if dir == "" {
+		return nil, diag.Errorf(diag.KindConfig, "open policy", "", "no folder is named; want [policy] path, or --path")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err != nil {
 		return nil, diag.Errorf(diag.KindPolicy, "open policy", dir, "no policy there (%w); `valence sft` makes one", err)

@@ -49,6 +49,9 @@ type Spoken struct {
 // is done. Killed, it goes on from the demonstrations and the checkpoint it has.
 func (s *Setup) ColdStart(ctx context.Context) error {
 	cfg := s.Config
+	if err := s.trainable(); err != nil {
+		return err
+	}
 	dir := journal.Dir(filepath.Join(cfg.Run.Dir, cfg.Run.Name))
 	var expert policy.Policy = policy.Oracle()
 	if cfg.SFT.Expert == "scripted" {

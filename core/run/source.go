@@ -217,14 +217,13 @@ func (s *Setup) template(skill string) (string, error) {
 
 // python runs a program of a generator in a sandbox.
 func (s *Setup) python(ctx context.Context, script string, stdin []byte) ([]byte, error) {
-	box, err := s.Driver.Create(ctx, sandbox.Spec{Name: "generate", Limits: sandbox.Limits{
-		Memory: 1 << 30, CPUs: 1, Output: 256 << 20, Command: 10 * time.Minute,
-	}})
-	if err != nil {
-		return nil, err
+	var r sandbox.Result
+	var err error
+	for attempt := 0; ; attempt++ {
+		if r, err = s.generate(ctx, script, stdin); diag.KindOf(err) != diag.KindSandbox || attempt >= s.retries() || ctx.Err() != nil {
+			break
+		}
 	}
-	defer box.Close()
-	r, err := box.Exec(ctx, sandbox.Command{Args: []string{"python3", "-I", "-S", "-c", script}, Stdin: stdin})
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +231,26 @@ func (s *Setup) python(ctx context.Context, script string, stdin []byte) ([]byte
 		return nil, diag.Errorf(diag.KindSandbox, "run generator", "python3", "exit %d, timed out %t: %s", r.ExitCode, r.TimedOut, tail(r.Output))
 	}
 	return r.Output, nil
+}
+
+func (s *Setup) generate(ctx context.Context, script string, stdin []byte) (sandbox.Result, error) {
+	box, err := s.Driver.Create(ctx, sandbox.Spec{Name: "generate", Limits: sandbox.Limits{
+		Memory: 1 << 30, CPUs: 1, Output: 256 << 20, Command: 10 * time.Minute,
+	}})
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer box.Close()
+	return box.Exec(ctx, sandbox.Command{Args: []string{"python3", "-I", "-S", "-c", script}, Stdin: stdin})
+}
+
+// retries is how often a run that nothing outlives is begun again when its sandbox
+// failed: pods also go because of their cluster.
+func (s *Setup) retries() int {
+	if s.Config.Sandbox.Driver == "kube" {
+		return s.Config.Async.Retries
+	}
+	return 0
 }
 
 func tail(b []byte) string {

@@ -51,6 +51,9 @@ type trainer struct {
 // been saved. It gives how many episodes the infrastructure lost for good.
 func (s *Setup) Train(ctx context.Context, o TrainOptions) (lost int, err error) {
 	c := s.Config
+	if err := s.trainable(); err != nil {
+		return 0, err
+	}
 	dir := journal.Dir(filepath.Join(c.Run.Dir, c.Run.Name))
 	unlock, err := lock(dir)
 	if err != nil {

@@ -1,34 +1,24 @@
 package scoring
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/valence-rl/valence/core/chatserver"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/scoring/modeltest"
 	"github.com/valence-rl/valence/sdk"
 )
 
-// unpaused is the model at s that notes its pauses and does not make them.
-func unpaused(s *modeltest.Server, e Endpoint) (*OpenAIModel, *[]time.Duration) {
-	e.BaseURL, e.Name = s.URL+"/", "m"
-	m := OpenAI(e)
-	var pauses []time.Duration
-	m.pause = func(ctx context.Context, d time.Duration) error {
-		pauses = append(pauses, d)
-		return ctx.Err()
-	}
-	return m, &pauses
+// model is the model "m" at s.
+func model(s *modeltest.Server, o chatserver.Options) *OpenAIModel {
+	o.Endpoints = []string{s.URL + "/"}
+	return OpenAI(chatserver.New(o), "m")
 }
 
 func question(r sdk.ModelRequest) *sdk.ModelRequest {
@@ -38,7 +28,7 @@ func question(r sdk.ModelRequest) *sdk.ModelRequest {
 
 func TestQuestionOnTheWire(t *testing.T) {
 	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) { modeltest.Says(w, "one", "two", "three") })
-	m, _ := unpaused(s, Endpoint{Key: "secret", InputPrice: 2, OutputPrice: 10})
+	m := model(s, chatserver.Options{Key: "secret", Prices: chatserver.Prices{Input: 2, Output: 10}})
 	a, err := m.Complete(t.Context(), question(sdk.ModelRequest{Temperature: 0.5, MaxTokens: 7, Seed: 1<<33 + 5, N: 2, Schema: `{"type":"object"}`}))
 	if err != nil {
 		t.Fatal(err)
@@ -65,182 +55,32 @@ func TestQuestionOnTheWire(t *testing.T) {
 	}
 }
 
-func TestAttempts(t *testing.T) {
-	status := func(code int, header ...string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) {
-			for i := 0; i < len(header); i += 2 {
-				w.Header().Set(header[i], header[i+1])
-			}
-			http.Error(w, "not now", code)
-		}
-	}
-	cut := func(w http.ResponseWriter) {
-		w.Header().Set("Content-Length", "100")
-		w.Write([]byte("{"))
-	}
-	raw := func(s string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { io.WriteString(w, s) }
-	}
-	const half = 500 * time.Millisecond
-	for _, tt := range []struct {
-		name    string
-		replies []func(http.ResponseWriter) // then "fine"
-		asked   int
-		pauses  []time.Duration
-		err     string // "" for an answer
+// What the server does instead of answering is a failure of the judge's, and no answer.
+func TestNoAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reply func(http.ResponseWriter)
+		err   string
 	}{
-		{"at once", nil, 1, nil, ""},
-		{"busy, then fine", []func(http.ResponseWriter){status(429)}, 2, []time.Duration{half}, ""},
-		{"busy, with a time", []func(http.ResponseWriter){status(429, "Retry-After", "7"), status(503)}, 3, []time.Duration{7 * time.Second, 2 * half}, ""},
-		{"a time shorter than ours", []func(http.ResponseWriter){status(429, "Retry-After", "0")}, 2, []time.Duration{half}, ""},
-		{"a time beyond the deadline", []func(http.ResponseWriter){status(429, "Retry-After", "7200")}, 1, nil, "no time is left to try again in 2h0m0s"},
-		{"cut off", []func(http.ResponseWriter){cut, cut}, 3, []time.Duration{half, 2 * half}, ""},
-		{"slow request", []func(http.ResponseWriter){status(408)}, 2, []time.Duration{half}, ""},
-		{"broken for good", slices.Repeat([]func(http.ResponseWriter){status(500)}, 9), 4, []time.Duration{half, 2 * half, 4 * half}, "500 Internal Server Error: not now (attempt 4 of 4)"},
-		{"no such model", []func(http.ResponseWriter){status(404)}, 1, nil, "404 Not Found: not now"},
-		{"wrong key", []func(http.ResponseWriter){status(401)}, 1, nil, "401 Unauthorized"},
-		{"no choice", []func(http.ResponseWriter){raw(`{"choices":[]}`)}, 1, nil, "0 choices of 1"},
-		{"no choices", []func(http.ResponseWriter){raw(`{"error":{"message":"overloaded"}}`)}, 1, nil, `0 choices of 1: {"error":{"message":"overloaded"}}`},
-		{"another shape", []func(http.ResponseWriter){raw(`{"choices":[{"message":["yes"]}]}`)}, 1, nil, "not a chat completion"},
-		{"a list", []func(http.ResponseWriter){raw(`[1,2]`)}, 1, nil, "not a chat completion"},
-		{"nothing", []func(http.ResponseWriter){raw(``)}, 1, nil, "not a chat completion"},
-		{"too much", []func(http.ResponseWriter){func(w http.ResponseWriter) {
-			io.WriteString(w, `{"choices":[{"message":{"content":"`)
-			io.Copy(w, io.LimitReader(endless{}, maxAnswer))
-			io.WriteString(w, `"}}]}`)
-		}}, 1, nil, "the answer is longer than 16 MiB"},
-		{"another protocol", []func(http.ResponseWriter){raw(`<html>`)}, 1, nil, "not a chat completion"},
-		{"refusal", []func(http.ResponseWriter){raw(`{"choices":[{"message":{"content":null,"refusal":"I will not"}}]}`)}, 1, nil, "the model refuses: I will not"},
+		"wrong key": {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusUnauthorized) }, "401 Unauthorized"},
+		"no model":  {func(w http.ResponseWriter) { http.Error(w, "not here", http.StatusNotFound) }, "404 Not Found: not here"},
+		"too long": {func(w http.ResponseWriter) {
+			http.Error(w, "maximum context length is 5 tokens", http.StatusBadRequest)
+		}, "maximum context length"},
+		"broken":      {func(w http.ResponseWriter) { http.Error(w, "no", http.StatusInternalServerError) }, "500 Internal Server Error: no (attempt 1 of 1)"},
+		"other shape": {func(w http.ResponseWriter) { io.WriteString(w, "<html>") }, "not a chat completion"},
+		"too few":     {func(w http.ResponseWriter) { modeltest.Says(w, "one") }, "1 choices of 2"},
+		"refusal": {func(w http.ResponseWriter) {
+			io.WriteString(w, `{"choices":[{"message":{"content":null,"refusal":"I will not"}},{"index":1,"message":{"content":"x"}}]}`)
+		}, "the model refuses: I will not"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := modeltest.Recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
-				if n <= len(tt.replies) {
-					tt.replies[n-1](w)
-					return
-				}
-				modeltest.Says(w, "fine")
-			})
-			m, pauses := unpaused(s, Endpoint{})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			a, err := m.Complete(ctx, question(sdk.ModelRequest{}))
-			if got := len(s.Requests()); got != tt.asked {
-				t.Errorf("asked %d times, want %d", got, tt.asked)
-			}
-			if !slices.Equal(*pauses, tt.pauses) {
-				t.Errorf("pauses %v, want %v", *pauses, tt.pauses)
-			}
-			if tt.err == "" {
-				if err != nil || a.Texts[0] != "fine" {
-					t.Errorf("%+v, %v", a, err)
-				}
-				return
-			}
+		t.Run(name, func(t *testing.T) {
+			s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) { tt.reply(w) })
+			m := model(s, chatserver.Options{Attempts: 1})
+			a, err := m.Complete(t.Context(), question(sdk.ModelRequest{N: 2}))
 			if a != nil || err == nil || diag.KindOf(err) != diag.KindJudge || !strings.HasPrefix(err.Error(), "ask model: m: "+s.URL) || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%+v, error %v, want one of kind judge with %q", a, err, tt.err)
 			}
 		})
-	}
-}
-
-// endless reads as one letter over and over.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
-}
-
-func TestNoServer(t *testing.T) {
-	s := modeltest.Recorded(t, nil)
-	m, pauses := unpaused(s, Endpoint{})
-	s.Close()
-	_, err := m.Complete(t.Context(), question(sdk.ModelRequest{}))
-	if diag.KindOf(err) != diag.KindJudge || len(*pauses) != attempts-1 {
-		t.Errorf("%v after pauses %v", err, *pauses)
-	}
-}
-
-func TestAnAttemptEnds(t *testing.T) {
-	over := make(chan struct{})
-	s := modeltest.Recorded(t, func(n int, w http.ResponseWriter, _ map[string]any) {
-		if n == 1 {
-			<-over // later than any limit: the client has gone
-			return
-		}
-		modeltest.Says(w, "fine")
-	})
-	defer close(over)
-	m, pauses := unpaused(s, Endpoint{Timeout: 50 * time.Millisecond})
-	m.pause = func(context.Context, time.Duration) error {
-		*pauses = append(*pauses, 0)
-		m.Timeout = time.Minute
-		return nil
-	}
-	if a, err := m.Complete(t.Context(), question(sdk.ModelRequest{})); err != nil || a.Texts[0] != "fine" || len(*pauses) != 1 {
-		t.Errorf("%+v, %v", a, err)
-	}
-}
-
-func TestGivingUpEndsAnAttempt(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("enough")
-	over := make(chan struct{})
-	s := modeltest.Recorded(t, func(int, http.ResponseWriter, map[string]any) {
-		cancel(why)
-		<-over
-	})
-	defer close(over)
-	m, _ := unpaused(s, Endpoint{})
-	if _, err := m.Complete(ctx, question(sdk.ModelRequest{})); !errors.Is(err, why) || len(s.Requests()) != 1 {
-		t.Errorf("%v after %d requests", err, len(s.Requests()))
-	}
-}
-
-func TestPlaces(t *testing.T) {
-	const places = 3
-	var mu sync.Mutex
-	under, most := 0, 0
-	full, free := make(chan struct{}), make(chan struct{})
-	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
-		mu.Lock()
-		under++
-		if most = max(most, under); under == places && most == places {
-			select {
-			case <-full:
-			default:
-				close(full)
-			}
-		}
-		mu.Unlock()
-		<-free
-		mu.Lock()
-		under--
-		mu.Unlock()
-		modeltest.Says(w, "fine")
-	})
-	m, _ := unpaused(s, Endpoint{Concurrency: places})
-	var wg sync.WaitGroup
-	for range 4 * places {
-		wg.Go(func() {
-			if _, err := m.Complete(t.Context(), question(sdk.ModelRequest{})); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	<-full
-	// All places are taken: whoever gives up while waiting does not hang.
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := m.Complete(gone, question(sdk.ModelRequest{})); !errors.Is(err, context.Canceled) || diag.KindOf(err) != diag.KindJudge {
-		t.Error(err)
-	}
-	close(free)
-	wg.Wait()
-	if most != places {
-		t.Errorf("%d at once, want %d", most, places)
 	}
 }
 
@@ -254,14 +94,14 @@ func TestServerWithoutSchemas(t *testing.T) {
 				}
 				modeltest.Says(w, "fine")
 			})
-			m, pauses := unpaused(s, Endpoint{})
+			m := model(s, chatserver.Options{})
 			for range 2 {
 				if a, err := m.Complete(t.Context(), question(sdk.ModelRequest{Schema: "{}"})); err != nil || a.Texts[0] != "fine" {
 					t.Fatal(a, err)
 				}
 			}
-			if n := len(s.Requests()); n != 3 || len(*pauses) != 0 {
-				t.Errorf("asked %d times with pauses %v, want 3: the server's way is remembered", n, *pauses)
+			if n := len(s.Requests()); n != 3 {
+				t.Errorf("asked %d times, want 3: the server's way is remembered", n)
 			}
 		})
 	}
@@ -272,12 +112,12 @@ func TestRefusalOfAQuestionIsNotOneOfSchemas(t *testing.T) {
 	long := true
 	s := modeltest.Recorded(t, func(_ int, w http.ResponseWriter, _ map[string]any) {
 		if long {
-			http.Error(w, "too many tokens", 400)
+			http.Error(w, "too many tokens", http.StatusBadRequest)
 			return
 		}
 		modeltest.Says(w, "{}")
 	})
-	m, _ := unpaused(s, Endpoint{})
+	m := model(s, chatserver.Options{})
 	if _, err := m.Complete(t.Context(), question(sdk.ModelRequest{Schema: "{}"})); err == nil || !strings.Contains(err.Error(), "too many tokens") {
 		t.Error(err)
 	}
@@ -292,7 +132,7 @@ func TestRefusalOfAQuestionIsNotOneOfSchemas(t *testing.T) {
 
 func TestQuestionThatCannotBeSent(t *testing.T) {
 	s := modeltest.Recorded(t, nil)
-	m, _ := unpaused(s, Endpoint{})
+	m := model(s, chatserver.Options{})
 	for _, r := range []sdk.ModelRequest{{Schema: "{"}, {Temperature: nan()}} {
 		if _, err := m.Complete(t.Context(), question(r)); diag.KindOf(err) != diag.KindPlugin || len(s.Requests()) != 0 {
 			t.Errorf("%+v: %v", r, err)
@@ -303,28 +143,4 @@ func TestQuestionThatCannotBeSent(t *testing.T) {
 func nan() float64 {
 	zero := 0.0
 	return zero / zero
-}
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	for header, want := range map[string]time.Duration{
-		"": 0, "soon": 0, "-3": 0, "2": 2 * time.Second, "99999999999": 24 * time.Hour, "100000": 24 * time.Hour,
-		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
-	} {
-		if got := retryAfter(header, now); got != want {
-			t.Errorf("%q: %v, want %v", header, got, want)
-		}
-	}
-}
-
-func FuzzAnswer(f *testing.F) {
-	f.Add([]byte(`{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1}}`), int64(1))
-	f.Add([]byte(`{"choices":[{"message":{"refusal":"x"}}]}`), int64(2))
-	m := OpenAI(Endpoint{})
-	f.Fuzz(func(t *testing.T, b []byte, n int64) {
-		n = max(1, n)
-		if a, err := m.read(b, n); (a == nil) == (err == nil) || a != nil && int64(len(a.Texts)) != n {
-			t.Fatalf("%+v, %v", a, err)
-		}
-	})
 }

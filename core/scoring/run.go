@@ -22,6 +22,9 @@ type Runner interface {
 type Sandboxes struct {
 	Driver sandbox.Driver
 	Limits sandbox.Limits
+	// Retries is how often a run whose sandbox failed is begun again in a fresh one.
+	// Nothing outlives a sandbox, so that is always safe. Default: never.
+	Retries int
 }
 
 // Run makes the sandbox, applies patches and then changes, runs the commands in
@@ -29,6 +32,15 @@ type Sandboxes struct {
 // that fails is a log; a patch that does not apply is a diag.Error of KindData;
 // a sandbox that fails is one of KindSandbox.
 func (s Sandboxes) Run(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
+	for attempt := 0; ; attempt++ {
+		out, err := s.once(ctx, r)
+		if diag.KindOf(err) != diag.KindSandbox || attempt >= s.Retries || ctx.Err() != nil {
+			return out, err
+		}
+	}
+}
+
+func (s Sandboxes) once(ctx context.Context, r *sdk.RunRequest) (*sdk.RunResponse, error) {
 	w := r.Workspace
 	w.Patches = append(append([]string(nil), w.Patches...), r.Patches...)
 	box, err := s.Driver.Create(ctx, sandbox.Spec{Name: "run", Workspace: w, Limits: s.Limits})

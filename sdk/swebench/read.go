@@ -53,15 +53,8 @@ func (r *Run) Score() (float64, error) {
 // (*testlog.UnknownFormatError) or eval_type.
 func Read(s *Spec, log string) (*Run, error) {
 	log = testlog.Newlines(log)
-	switch {
-	case strings.Contains(log, patchFailed):
-		return invalid(s, NotApplied, log)
-	case strings.Contains(log, resetFailed):
-		return invalid(s, NotReset, log)
-	case strings.Contains(log, testsError):
-		return invalid(s, Broken, log)
-	case strings.Contains(log, testsLate):
-		return invalid(s, TimedOut, log)
+	if o, noted := notedFailure(log); noted {
+		return invalid(s, o, log)
 	}
 	_, tests, started := strings.Cut(log, StartMarker)
 	if !started || !strings.Contains(log, EndMarker) {
@@ -103,16 +96,10 @@ func Read(s *Spec, log string) (*Run, error) {
 func ReadFirst(s *Spec, log string) (*Run, error) {
 	const applied = ">>>>> Applied Patch"
 	log = testlog.Newlines(log)
-	switch {
-	case strings.Contains(log, patchFailed):
-		return invalid(s, NotApplied, log)
-	case strings.Contains(log, resetFailed):
-		return invalid(s, NotReset, log)
-	case strings.Contains(log, testsError):
-		return invalid(s, Broken, log)
-	case strings.Contains(log, testsLate):
-		return invalid(s, TimedOut, log)
-	case !strings.Contains(log, applied):
+	if o, noted := notedFailure(log); noted {
+		return invalid(s, o, log)
+	}
+	if !strings.Contains(log, applied) {
 		return invalid(s, NotStarted, log)
 	}
 	if i := strings.LastIndex(log, applied+" (pred)"); i >= 0 {
@@ -132,6 +119,19 @@ func ReadFirst(s *Spec, log string) (*Run, error) {
 		return invalid(s, Silent, log)
 	}
 	return graded(s, results)
+}
+
+// notedFailure is what the harness itself wrote into a log that ends a run.
+func notedFailure(log string) (Outcome, bool) {
+	for _, f := range []struct {
+		mark    string
+		outcome Outcome
+	}{{patchFailed, NotApplied}, {resetFailed, NotReset}, {testsError, Broken}, {testsLate, TimedOut}} {
+		if strings.Contains(log, f.mark) {
+			return f.outcome, true
+		}
+	}
+	return 0, false
 }
 
 func graded(s *Spec, results *testlog.Results) (*Run, error) {

@@ -33,10 +33,10 @@ func (m *Change) fields(c *codec) {
 // Workspace says what a sandbox holds when it starts: an image's tree or the
 // files given, then Patches (unified diffs) applied in order.
 type Workspace struct {
-	Image   string // an OCI reference; "" for the host's tool chain with Files
+	Image   string // an OCI reference, repository:tag or repository@sha256:…; "" for the host's tool chain with Files
 	Files   []File
 	Patches []string
-	Dir     string   // absolute; "" means /workspace
+	Dir     string   // absolute; "" means the directory that the image names, else /workspace
 	Env     []string // KEY=VALUE of every command
 }
 

@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type configFile struct {
 	PadSide    string    `json:"padding_side,omitempty"`
 	Template   string    `json:"chat_template,omitempty"`
 	InputNames []string  `json:"model_input_names,omitempty"`
+
+	Response json.RawMessage `json:"response_template,omitempty"`
 }
 
 // tokenName is a token's name; some tools write it as an object with its flags.
@@ -46,6 +49,7 @@ func loadConfig(dir string) (Config, error) {
 		End       tokenName       `json:"eos_token"`
 		MaxLength float64         `json:"model_max_length"`
 		Template  json.RawMessage `json:"chat_template"`
+		Response  json.RawMessage `json:"response_template"`
 	}
 	data, err := os.ReadFile(filepath.Join(dir, fileConfig))
 	switch {
@@ -66,6 +70,13 @@ func loadConfig(dir string) (Config, error) {
 			return Config{}, fmt.Errorf("chat_template is not supported: %s; want one template", describe(f.Template))
 		}
 	}
+	if !null(f.Response) {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, f.Response); err != nil {
+			return Config{}, err
+		}
+		c.ResponseTemplate = compact.String()
+	}
 	template, err := os.ReadFile(filepath.Join(dir, fileTemplate))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -85,6 +96,9 @@ func (t *Tokenizer) marshalConfig() ([]byte, error) {
 		MaxLength:  float64(t.settings.MaxLength),
 		Template:   t.settings.ChatTemplate,
 		InputNames: []string{"input_ids", "attention_mask"},
+	}
+	if r := t.settings.ResponseTemplate; r != "" {
+		f.Response = json.RawMessage(r)
 	}
 	if f.Pad != "" {
 		f.PadSide = "left" // batched generation continues from the right end

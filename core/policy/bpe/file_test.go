@@ -29,7 +29,7 @@ func save(t testing.TB, tok *bpe.Tokenizer) (dir string, data []byte) {
 }
 
 func TestSaveAndLoad(t *testing.T) {
-	config := bpe.Config{Pad: "<|pad|>", End: "<|end|>", ChatTemplate: "{{ '<&>' }}", MaxLength: 512}
+	config := bpe.Config{Pad: "<|pad|>", End: "<|end|>", ChatTemplate: "{{ '<&>' }}", ResponseTemplate: `{"fields":{"content":{"close":"<&>"}}}`, MaxLength: 512}
 	tok, err := train(t, 350).WithConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +68,9 @@ func TestSaveIntoNoFolder(t *testing.T) {
 func TestWithConfigNeedsSpecials(t *testing.T) {
 	_, err := train(t, 300).WithConfig(bpe.Config{End: "<|stop|>"})
 	if diag.KindOf(err) != diag.KindPolicy || !strings.Contains(err.Error(), "<|stop|>") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := train(t, 300).WithConfig(bpe.Config{ResponseTemplate: "{"}); diag.KindOf(err) != diag.KindPolicy {
 		t.Errorf("got %v", err)
 	}
 }

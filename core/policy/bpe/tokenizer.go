@@ -12,6 +12,7 @@
 package bpe
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -44,6 +45,11 @@ type Config struct {
 	End          string // special token that ends a turn; generation stops there
 	ChatTemplate string // Jinja, as rendered by apply_chat_template
 	MaxLength    int    // tokens of context that the model was made for
+
+	// How servers of the transformers library read what the model wrote: a JSON object
+	// as their parse_response takes it; "" leaves it to them, who guess by the model's
+	// architecture.
+	ResponseTemplate string
 }
 
 // Config is what the tokenizer was loaded with or given by [Tokenizer.WithConfig].
@@ -56,6 +62,9 @@ func (t *Tokenizer) WithConfig(c Config) (*Tokenizer, error) {
 		if _, ok := t.special[name]; name != "" && !ok {
 			return nil, diag.Errorf(diag.KindPolicy, "configure tokenizer", name, "no such special token; there are %q", t.Specials())
 		}
+	}
+	if c.ResponseTemplate != "" && !json.Valid([]byte(c.ResponseTemplate)) {
+		return nil, diag.Errorf(diag.KindPolicy, "configure tokenizer", "", "the response template is not JSON")
 	}
 	out := *t
 	out.settings = c

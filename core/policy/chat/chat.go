@@ -17,6 +17,7 @@ package chat
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/valence-rl/valence/core/diag"
@@ -49,7 +50,7 @@ func Train(texts iter.Seq[string], size, context int) (*bpe.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.WithConfig(bpe.Config{Pad: Pad, End: End, ChatTemplate: Template, MaxLength: context})
+	return t.WithConfig(bpe.Config{Pad: Pad, End: End, ChatTemplate: Template, ResponseTemplate: ResponseTemplate, MaxLength: context})
 }
 
 // Brief is the brief chat over one tokenizer. It implements [policy.Chat].
@@ -84,16 +85,16 @@ func New(t policy.Tokenizer) (*Brief, error) {
 func (b *Brief) Start(system, prompt string) []int {
 	var out []int
 	if system != "" {
-		out = b.part(out, b.system, system)
+		out = b.append(out, b.system, system)
 		out = append(out, b.end)
 	}
-	out = b.part(out, b.user, prompt)
+	out = b.append(out, b.user, prompt)
 	return append(out, b.end, b.assistant)
 }
 
 // Observe implements [policy.Chat].
 func (b *Brief) Observe(text string) []int {
-	return append(b.part(nil, b.tool, text), b.end, b.assistant)
+	return append(b.append(nil, b.tool, text), b.end, b.assistant)
 }
 
 // Reply implements [policy.Chat]. A turn that [Brief.Check] refuses is written as far
@@ -107,19 +108,19 @@ func (b *Brief) Reply(t policy.Turn) []int {
 	args := t.Call.Arguments
 	switch t.Call.Tool {
 	case policy.ToolBash:
-		out = b.part(out, b.bash, args["command"])
+		out = b.append(out, b.bash, args["command"])
 	case policy.ToolStrReplace:
-		out = b.part(out, b.strReplace, args["command"])
-		out = b.part(out, b.arg, args["path"])
+		out = b.append(out, b.strReplace, args["command"])
+		out = b.append(out, b.arg, args["path"])
 		for _, name := range policy.StrReplaceArguments[args["command"]] {
-			out = b.part(out, b.arg, args[name])
+			out = b.append(out, b.arg, args[name])
 		}
 	}
 	return append(out, b.end)
 }
 
-// part appends a marker and the text after it.
-func (b *Brief) part(out []int, marker int, text string) []int {
+// append adds a marker and the text after it.
+func (b *Brief) append(out []int, marker int, text string) []int {
 	return append(append(out, marker), b.tokens.Encode(text)...)
 }
 
@@ -178,76 +179,26 @@ func (b *Brief) Parse(ids []int) policy.Turn {
 }
 
 func (b *Brief) parse(ids []int) (policy.Turn, error) {
-	end := len(ids)
-	for i, id := range ids {
-		if id == b.end {
-			end = i
-			break
-		}
-	}
+	end := slices.Index(ids, b.end)
 	switch {
-	case end == len(ids):
+	case end < 0:
 		return policy.Turn{}, fmt.Errorf("no %s at the end", End)
 	case end < len(ids)-1:
 		return policy.Turn{}, fmt.Errorf("%d tokens after %s", len(ids)-1-end, End)
 	}
-	ids = ids[:end]
-	if len(ids) == 0 {
-		return policy.Turn{}, nil
-	}
-	switch ids[0] {
-	case b.bash:
-		command, err := b.text("the command of bash", ids[1:])
-		if err != nil {
-			return policy.Turn{}, err
+	var parts []part
+	for ids = ids[:end]; len(ids) > 0; {
+		n := 0
+		for n < len(ids) && b.special[ids[n]] == "" {
+			n++
 		}
-		return call(policy.ToolBash, map[string]string{"command": command}), nil
-	case b.strReplace:
-		return b.parseStrReplace(ids[1:])
-	}
-	text, err := b.text("the message", ids)
-	return policy.Turn{Text: text}, err
-}
-
-func (b *Brief) parseStrReplace(ids []int) (policy.Turn, error) {
-	var parts [][]int
-	from := 0
-	for i, id := range ids {
-		if id == b.arg {
-			parts = append(parts, ids[from:i])
-			from = i + 1
+		if n > 0 {
+			parts, ids = append(parts, part{text: b.tokens.Decode(ids[:n])}), ids[n:]
+			continue
 		}
+		parts, ids = append(parts, part{marker: b.special[ids[0]]}), ids[1:]
 	}
-	parts = append(parts, ids[from:])
-	command, err := b.text("the command of str_replace", parts[0])
-	if err != nil {
-		return policy.Turn{}, err
-	}
-	more, ok := policy.StrReplaceArguments[command]
-	if !ok {
-		return policy.Turn{}, fmt.Errorf("%s", unknownCommand(command))
-	}
-	names := append([]string{"path"}, more...)
-	if n := len(parts) - 1; n != len(names) {
-		return policy.Turn{}, fmt.Errorf("%s has %d arguments after it; want %d: %s", command, n, len(names), strings.Join(names, ", "))
-	}
-	args := map[string]string{"command": command}
-	for i, name := range names {
-		if args[name], err = b.text("the "+name+" of "+command, parts[i+1]); err != nil {
-			return policy.Turn{}, err
-		}
-	}
-	return call(policy.ToolStrReplace, args), nil
-}
-
-// text decodes ids, which must hold no marker; where says what is being read.
-func (b *Brief) text(where string, ids []int) (string, error) {
-	for _, id := range ids {
-		if name, ok := b.special[id]; ok {
-			return "", fmt.Errorf("%s in %s", name, where)
-		}
-	}
-	return b.tokens.Decode(ids), nil
+	return read(parts)
 }
 
 func call(tool string, args map[string]string) policy.Turn {

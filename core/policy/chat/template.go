@@ -10,3 +10,8 @@ import _ "embed"
 //
 //go:embed template.jinja
 var Template string
+
+// ResponseTemplate has the servers of the transformers library hand on the brief chat as
+// it was written, markers included, up to its end. Without it they drop the markers, or
+// take the chat for that of the architecture's best-known model.
+const ResponseTemplate = `{"defaults":{"role":"assistant"},"start_anchor":"<|assistant|>","fields":{"content":{"close":"<|end|>","content":"text"}}}`

@@ -25,7 +25,58 @@ func (s *Store) Collect(ctx context.Context) error {
 	return failed("collect images", s.dir, s.collect(ctx))
 }
 
-func (s *Store) collect(ctx context.Context) error {
+// Clear removes all that is not in use.
+func (s *Store) Clear(ctx context.Context) error {
+	return failed("clear images", s.dir, s.shrink(ctx, 0))
+}
+
+// List gives the images that are kept, those used last first.
+func (s *Store) List(ctx context.Context) ([]Kept, error) {
+	var all []Kept
+	err := s.locked(ctx, func() error {
+		items, _, err := s.items()
+		if err != nil {
+			return err
+		}
+		names, err := s.names()
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			if r := it.image; r != nil && len(r.Layers) > 0 {
+				all = append(all, Kept{Digest: r.Digest, Refs: names[r.Digest], Size: r.Disk, Layers: len(r.Layers), Used: it.used, InUse: it.leased})
+			}
+		}
+		return nil
+	})
+	slices.SortStableFunc(all, func(a, b Kept) int { return b.Used.Compare(a.Used) })
+	return all, failed("list images", s.dir, err)
+}
+
+// names gives the references that led to images, by digest. The store is locked.
+func (s *Store) names() (map[string][]string, error) {
+	refs, err := os.ReadDir(s.path("refs"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, e := range refs {
+		r, err := readRef(s.path("refs", e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out[r.Image] = append(out[r.Image], r.Ref)
+	}
+	for _, n := range out {
+		slices.Sort(n)
+	}
+	return out, nil
+}
+
+func (s *Store) collect(ctx context.Context) error { return s.shrink(ctx, s.o.Size) }
+
+// shrink removes what was not used for longest until no more than most bytes are left.
+func (s *Store) shrink(ctx context.Context, most int64) error {
 	var gone []string
 	err := s.locked(ctx, func() error {
 		items, disk, err := s.items()
@@ -46,7 +97,7 @@ func (s *Store) collect(ctx context.Context) error {
 					more += disk[id]
 				}
 			}
-			if full = full || total+more > s.o.Size; full && !it.leased {
+			if full = full || total+more > most; full && !it.leased {
 				drop = append(drop, it)
 				continue
 			}

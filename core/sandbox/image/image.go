@@ -49,7 +49,10 @@
 // [Error]. Nothing half-written stays.
 package image
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Image is an unpacked image in use: it is not removed from its store until Close.
 type Image struct {
@@ -85,6 +88,16 @@ type User struct {
 	GID    int
 	Groups []int  // further groups, ascending
 	Home   string // "/" if unknown
+}
+
+// Kept is an image that a store has.
+type Kept struct {
+	Digest string
+	Refs   []string // those that were pulled and led to it, with their registries
+	Size   int64    // bytes of its layers, shared ones included
+	Layers int
+	Used   time.Time // when it was last opened
+	InUse  bool      // by a process that is alive
 }
 
 // Progress is how far a pull or an import is.

@@ -29,5 +29,21 @@ func (*Store) Import(_ context.Context, path string) (*Image, error) {
 	return nil, diag.Errorf(diag.KindSandbox, "import image", path, "container images need Linux")
 }
 
+// Get always fails.
+func (s *Store) Get(ctx context.Context, reference string) (*Image, error) {
+	return s.Pull(ctx, reference)
+}
+
+// Reopen always fails.
+func (s *Store) Reopen(ctx context.Context, digest string) (*Image, error) {
+	return s.Pull(ctx, digest)
+}
+
 // Collect does nothing.
 func (*Store) Collect(context.Context) error { return nil }
+
+// Clear does nothing.
+func (*Store) Clear(context.Context) error { return nil }
+
+// List gives none.
+func (*Store) List(context.Context) ([]Kept, error) { return nil, nil }

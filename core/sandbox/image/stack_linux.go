@@ -3,6 +3,7 @@ package image
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -170,13 +171,12 @@ func (s *stack) follow(i int, p string) (found, error) {
 // hops is how many symbolic links a path may lead through, as in the kernel.
 const hops = 40
 
-// read gives the text of a file as a process inside would see it, following symbolic
-// links within the stack; "" where there is none. Of large files it gives the first
-// megabytes.
-func (s *stack) read(p string) (string, error) {
-	const most = 4 << 20
+// resolve follows the symbolic links of p, the last one too, as a process inside would.
+// What there is nothing of stays as it is; there tells whether p led through nothing
+// but folders to something.
+func (s *stack) resolve(p string) (at string, there bool, err error) {
 	left := strings.Split(p, "/")
-	at := "."
+	at, there = ".", true
 	for followed := 0; len(left) > 0; {
 		part := left[0]
 		left = left[1:]
@@ -189,43 +189,52 @@ func (s *stack) read(p string) (string, error) {
 		}
 		next := path.Join(at, part)
 		f, err := s.find(next)
-		if err != nil || f.what == nothing {
-			return "", err
+		if err != nil {
+			return "", false, err
 		}
-		t := s.layers[f.layer]
-		switch {
-		case f.what == aFolder || f.what == anOpaqueFolder:
+		if f.what == nothing || f.stat.Mode&unix.S_IFMT != unix.S_IFLNK {
+			isFolder := f.what == aFolder || f.what == anOpaqueFolder
+			there = there && f.what != nothing && (isFolder || len(left) == 0)
 			at = next
-		case f.stat.Mode&unix.S_IFMT == unix.S_IFLNK:
-			if followed++; followed > hops {
-				return "", nil
-			}
-			dir, err := t.dir(path.Dir(f.path))
-			if err != nil {
-				return "", err
-			}
-			target := make([]byte, 4096)
-			n, err := unix.Readlinkat(dir, path.Base(f.path), target)
-			if err != nil {
-				return "", err
-			}
-			link := string(target[:n])
-			if strings.HasPrefix(link, "/") {
-				at = "."
-			}
-			left = append(strings.Split(link, "/"), left...)
-		case f.stat.Mode&unix.S_IFMT == unix.S_IFREG && len(left) == 0:
-			fd, err := t.open(f.path, unix.O_RDONLY)
-			if err != nil {
-				return "", &os.PathError{Op: "open", Path: f.path, Err: err}
-			}
-			file := os.NewFile(uintptr(fd), f.path)
-			defer file.Close()
-			b, err := io.ReadAll(io.LimitReader(file, most))
-			return string(b), err
-		default:
-			return "", nil
+			continue
 		}
+		if followed++; followed > hops {
+			return "", false, &fs.PathError{Op: "follow", Path: p, Err: unix.ELOOP}
+		}
+		link, err := s.target(f)
+		if err != nil {
+			return "", false, err
+		}
+		if strings.HasPrefix(link, "/") {
+			at = "."
+		}
+		left = append(strings.Split(link, "/"), left...)
 	}
-	return "", nil
+	return at, there, nil
+}
+
+// read gives the text of a file as a process inside would see it, following symbolic
+// links within the stack; "" where there is none. Of large files it gives the first
+// megabytes.
+func (s *stack) read(p string) (string, error) {
+	const most = 4 << 20
+	at, there, err := s.resolve(p)
+	if errors.Is(err, unix.ELOOP) {
+		return "", nil
+	}
+	if err != nil || !there {
+		return "", err
+	}
+	f, err := s.find(at)
+	if err != nil || f.stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return "", err
+	}
+	fd, err := s.layers[f.layer].open(f.path, unix.O_RDONLY)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: f.path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), f.path)
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, most))
+	return string(b), err
 }

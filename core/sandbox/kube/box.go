@@ -11,7 +11,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"
@@ -37,10 +37,10 @@ var defaults = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 var fixed = []string{"LANG=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1"}
 
 // start makes the sandbox. On error nothing of it is left.
-func (b *box) start(ctx context.Context, image string, files []sdk.Change, env []string) error {
+func (b *box) start(ctx context.Context, image string, w *sdk.Workspace, env []string) error {
 	d := b.driver
 	var err error
-	if b.object, err = d.take(ctx, kind{image: image, limits: b.Limits}); err != nil {
+	if b.object, err = d.take(ctx, kindOf(image, b.Limits)); err != nil {
 		return err
 	}
 	b.life, b.end = context.WithCancel(d.life)
@@ -49,18 +49,22 @@ func (b *box) start(ctx context.Context, image string, files []sdk.Change, env [
 	d.mu.Unlock()
 	object, err := d.pods.running(ctx, b.object.UID)
 	if err != nil {
-		b.kill(err.Error())
+		b.kill(err)
 		return err
 	}
 	d.alive.Go(b.keep)
 	go b.watch()
-	setup := inside.Setup{Dir: b.Dir, Files: files}
+	setup := inside.Setup{Dir: b.Dir, Files: files(w), Patches: w.Patches}
 	var hello inside.Hello
 	if err = b.Client.Call(ctx, toolserver.KindSetup, setup.Encode, hello.Decode); err == nil && hello.Protocol != toolserver.Protocol {
 		err = fmt.Errorf("the tools in image %s speak version %d of the protocol, this program version %d: use the image of the same release",
 			d.options.Tools, hello.Protocol, toolserver.Protocol)
 	}
+	if err == nil && hello.Refused != "" {
+		err = diag.Errorf(diag.KindData, "make the workspace", "image "+image, "%s", hello.Refused)
+	}
 	if err == nil {
+		b.Dir = hello.Dir
 		b.Env = sandbox.MergeEnv(defaults, hello.Env, fixed, env)
 		err = d.check(ctx, b, object, hello.API)
 	}
@@ -68,17 +72,14 @@ func (b *box) start(ctx context.Context, image string, files []sdk.Change, env [
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: its tool server has not answered yet", context.Cause(ctx))
 		}
-		b.kill(err.Error())
+		b.kill(err)
 		return err
 	}
-	life := time.AfterFunc(b.Limits.Life, func() { b.kill(fmt.Sprintf("its life of %s is over", b.Limits.Life)) })
+	life := time.AfterFunc(b.Limits.Life, func() { b.kill(fmt.Errorf("its life of %s is over", b.Limits.Life)) })
 	context.AfterFunc(b.life, func() { life.Stop() })
 	d.log.Debug("sandbox made", "sandbox", b.Name, "pod", object.Name, "node", object.Spec.NodeName)
 	return nil
 }
-
-// silence is how long streams may fail one after the other.
-const silence = time.Minute
 
 // keep holds a stream to the tool server open for as long as the sandbox lives. A
 // timeout kills all processes of the sandbox, the stream's end there among them.
@@ -95,8 +96,8 @@ func (b *box) keep() {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) > silence {
-			b.kill(fmt.Sprintf("no stream to it held for %s: %v", silence, err))
+		if time.Since(since) > b.driver.silence {
+			b.kill(fmt.Errorf("no stream to it held for %s: %v", b.driver.silence, err))
 			return
 		}
 		b.driver.log.Debug("a stream ended", "sandbox", b.Name, "pod", b.object.Name, "cause", err)
@@ -125,7 +126,7 @@ func (b *box) watch() {
 	for {
 		object, gone, changed := b.driver.pods.look(b.object.UID)
 		if err := ended(object, gone); err != nil {
-			b.kill(err.Error())
+			b.kill(err)
 			return
 		}
 		select {
@@ -137,10 +138,10 @@ func (b *box) watch() {
 }
 
 // kill ends the sandbox; the first reason given is kept.
-func (b *box) kill(reason string) {
+func (b *box) kill(reason error) {
 	b.once.Do(func() {
 		d := b.driver
-		b.Client.Close(diag.Errorf(diag.KindSandbox, "sandbox", b.Name, "it is gone: %s", reason))
+		b.Client.Close(diag.Errorf(diag.KindSandbox, "sandbox", b.Name, "it is gone: %w", reason))
 		b.end()
 		d.mu.Lock()
 		delete(d.boxes, b)
@@ -153,6 +154,6 @@ func (b *box) kill(reason string) {
 // Close ends the sandbox at once. Its pod is deleted a moment later, which the
 // driver's Close waits for.
 func (b *box) Close() error {
-	b.kill("it was closed")
+	b.kill(errors.New("it was closed"))
 	return nil
 }

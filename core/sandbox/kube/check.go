@@ -11,7 +11,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 )
 
 // verdict is whether a node's pods reach anything. It is found out once.
@@ -35,7 +35,7 @@ func (d *Driver) check(ctx context.Context, b *box, object *corev1.Pod, api stri
 	if v.done {
 		return v.err
 	}
-	args := []string{inside.Program, "toolserver", inside.Dial, "tcp/1.1.1.1:443", "tcp/8.8.8.8:53"}
+	args := []string{inside.Program, inside.Dial, "tcp/1.1.1.1:443", "tcp/8.8.8.8:53"}
 	if api != "" {
 		args = append(args, "tcp/"+api)
 	}

@@ -11,9 +11,10 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/sdk"
 )
 
-func create(t *testing.T, d *Driver) *box {
+func create(t testing.TB, d *Driver) *box {
 	t.Helper()
 	b, err := d.Create(t.Context(), sandbox.Spec{Name: t.Name()})
 	if err != nil {
@@ -82,6 +83,34 @@ func TestImageMissing(t *testing.T) {
 	}
 }
 
+// TestImageWorkspace: a workspace may be what its image has, with files and patches over it.
+func TestImageWorkspace(t *testing.T) {
+	d := open(t, cluster(t))
+	on := func(w sdk.Workspace) (sandbox.Sandbox, error) {
+		w.Image = "localhost/app:1"
+		return d.Create(t.Context(), sandbox.Spec{Name: t.Name(), Workspace: w})
+	}
+	b, err := on(sdk.Workspace{
+		Files:   []sdk.File{{Path: "more", Data: []byte("laid\n")}},
+		Patches: []string{"--- a/changed\n+++ b/changed\n@@ -1 +1 @@\n-old\n+new\n"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Exec(t.Context(), sandbox.Command{Shell: "pwd; cat kept changed more; find . -name .git; echo three >> kept"})
+	if want := "/app\none\ntwo\nnew\nlaid\n"; err != nil || string(r.Output) != want {
+		t.Errorf("got %q, %v, want %q", r.Output, err, want)
+	}
+	changes, err := b.Diff(t.Context(), 0)
+	if err != nil || len(changes) != 1 || changes[0].Path != "kept" {
+		t.Errorf("what commands changed: %v, %v", changes, err)
+	}
+	_, err = on(sdk.Workspace{Patches: []string{"--- a/changed\n+++ b/changed\n@@ -1 +1 @@\n-else\n+new\n"}})
+	if diag.KindOf(err) != diag.KindData || !strings.Contains(err.Error(), "changed") {
+		t.Errorf("a patch of another file: %v", err)
+	}
+}
+
 // TestReach: where pods reach something the driver refuses.
 func TestReach(t *testing.T) {
 	o := cluster(t)
@@ -104,7 +133,7 @@ func TestWarm(t *testing.T) {
 	o.Warm = 3
 	d := open(t, o)
 	first := create(t, d)
-	p := d.pools[kind{image: o.Image, limits: first.Limits}]
+	p := d.pools[kindOf(o.Image, first.Limits)]
 	ready := func() (names []string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -2,8 +2,10 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -17,7 +19,6 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/patch"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
 	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"
@@ -33,11 +34,13 @@ type Driver struct {
 	pods     *pods
 	creates  chan struct{} // a token for each pod being created
 	deletes  chan struct{}
+	silence  time.Duration      // how long streams may fail one after the other
 	stop     context.CancelFunc // of everything in the background
 	life     context.Context
 
 	mu     sync.Mutex
 	closed bool
+	lost   bool // the session is gone
 	boxes  map[*box]bool
 	pools  map[kind]*pool
 	nodes  map[string]*verdict
@@ -46,22 +49,28 @@ type Driver struct {
 
 var _ sandbox.Driver = (*Driver)(nil)
 
-// Init turns this program into what its first argument says if that is "toolserver",
-// and then does not return. Main functions call it first: pods run them.
-func Init(args []string, exit func(code int)) {
-	if len(args) > 1 && args[1] == "toolserver" {
-		exit(inside.Main(args[2:]))
-	}
-}
-
 // New opens a session in the cluster and makes one sandbox, which shows that pods
 // run and reach nothing. An error that somebody can mend is a diag.Diagnostic of
 // KindSandbox. New blocks for seconds, and for as long as images are pulled.
 func New(ctx context.Context, o Options) (*Driver, error) {
-	const op = "start sandboxes in the cluster"
-	if o.ToolsPath == "" {
-		o.ToolsPath = "/usr/local/bin/valence"
+	d, err := begin(ctx, o)
+	if err != nil {
+		return nil, err
 	}
+	if err := d.probe(ctx); err != nil {
+		d.Close()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s: %s: %w", starting, d.clients.namespace, ctx.Err())
+		}
+		return nil, diag.Wrap(diag.KindSandbox, starting, d.clients.namespace, err)
+	}
+	return d, nil
+}
+
+const starting = "start sandboxes in the cluster"
+
+// begin opens a session and watches it.
+func begin(ctx context.Context, o Options) (*Driver, error) {
 	if o.Creates <= 0 {
 		o.Creates = 8
 	}
@@ -75,7 +84,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Image == "" || o.Tools == "" {
-		return nil, diag.Errorf(diag.KindConfig, op, "", "an image for workspaces and one with the tools are needed")
+		return nil, diag.Errorf(diag.KindConfig, starting, "", "an image for workspaces and one with the tools are needed")
 	}
 	if o.Defaults.Create <= 0 {
 		o.Defaults.Create = 5 * time.Minute // images may have to be pulled
@@ -88,6 +97,9 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	first, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	s, err := openSession(first, c, o.Lease, o.Log)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %s: %w", starting, c.namespace, ctx.Err())
+	}
 	if err != nil {
 		out := &diag.Diagnostic{Kind: diag.KindSandbox, Code: "S011", Summary: "no session can be opened in namespace " + c.namespace, Detail: []string{err.Error()}}
 		if apierrors.IsForbidden(err) {
@@ -98,19 +110,28 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 		}
 		return nil, out
 	}
-	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s,
+	d := &Driver{options: o, defaults: o.Defaults.Or(sandbox.DefaultLimits()), log: o.Log, clients: c, session: s, silence: time.Minute,
 		creates: make(chan struct{}, o.Creates), deletes: make(chan struct{}, 4*o.Creates),
 		boxes: map[*box]bool{}, pools: map[kind]*pool{}, nodes: map[string]*verdict{}}
 	d.life, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err == nil {
-		go s.keep(d.life)
-		err = d.probe(ctx)
-	}
-	if err != nil {
+	if d.pods, err = watchPods(d.life, c, s.name, o.Log); err != nil {
 		d.Close()
-		return nil, diag.Wrap(diag.KindSandbox, op, c.namespace, err)
+		return nil, diag.Wrap(diag.KindSandbox, starting, c.namespace, err)
 	}
+	go s.keep(d.life, d.lose)
 	return d, nil
+}
+
+// lose takes note that the session is gone, and with it every pod.
+func (d *Driver) lose() {
+	d.mu.Lock()
+	d.lost = true
+	boxes := slices.Collect(maps.Keys(d.boxes))
+	d.mu.Unlock()
+	d.log.Error("no sandbox can be made any more", "session", d.session.name, "cause", errLost)
+	for _, b := range boxes {
+		b.kill(errLost)
+	}
 }
 
 // probe makes the first sandbox.
@@ -137,7 +158,7 @@ func (d *Driver) Isolation() sandbox.Isolation {
 		"tool chain: the image's files can be changed, for this sandbox only",
 	}}
 	if d.options.CPUShare > 1 {
-		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; a CPUShare of 1 prevents it")
+		i.Missing = append(i.Missing, "first process: many small processes over the memory limit can end their sandbox; cpu_share = 1 prevents it")
 	}
 	if d.options.RuntimeClass != "" {
 		i.Level += "/" + d.options.RuntimeClass
@@ -153,9 +174,8 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if err == nil {
 		err = sandbox.CheckEnv(w.Env, spec.Env)
 	}
-	var files []sdk.Change
 	if err == nil {
-		files, err = lay(w)
+		err = patch.CheckTree(files(w))
 	}
 	if err != nil {
 		return nil, diag.Wrap(diag.KindData, op, spec.Name, err)
@@ -173,6 +193,10 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 		d.mu.Unlock()
 		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "the driver is closed")
 	}
+	if d.lost {
+		d.mu.Unlock()
+		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "%w", errLost)
+	}
 	d.alive.Add(1)
 	d.mu.Unlock()
 	defer d.alive.Done()
@@ -182,40 +206,45 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	defer cancel()
 	stop := context.AfterFunc(d.life, cancel)
 	defer stop()
-	b := &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
-	b.Kill = b.kill
-	if err := b.start(within, image, files, sandbox.MergeEnv(w.Env, spec.Env)); err != nil {
+	var b *box
+	for attempt := 1; ; attempt++ {
+		b = &box{driver: d, Box: toolbox.Box{Name: spec.Name, Dir: dir, Limits: limits, Client: toolserver.NewClient(true)}}
+		b.Kill = func(reason string) { b.kill(errors.New(reason)) }
+		err = b.start(within, image, w, sandbox.MergeEnv(w.Env, spec.Env))
+		// A sandbox that nobody has used can be made again.
+		if err == nil || attempt == attempts || within.Err() != nil || !errors.Is(err, errTaken) {
+			break
+		}
+		d.log.Debug("a sandbox is made again", "sandbox", spec.Name, "cause", err)
+	}
+	if err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
 		}
-		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "%s", sentence(err))
+		kind := diag.KindSandbox
+		if diag.KindOf(err) == diag.KindData {
+			kind = diag.KindData
+		}
+		return nil, diag.Errorf(kind, op, spec.Name, "%s", sentence(err))
 	}
 	return b, nil
 }
+
+// attempts is how many pods are made for a sandbox while the cluster takes them.
+const attempts = 3
 
 // sentence is an error as text: the deadline of a Create is not the caller's, whom
 // an error that is context.DeadlineExceeded would mislead.
 func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// lay gives the workspace's files as changes. Of version control there is nothing.
-func lay(w *sdk.Workspace) ([]sdk.Change, error) {
-	files := slices.DeleteFunc(slices.Clone(w.Files), func(f sdk.File) bool { return slices.Contains(strings.Split(f.Path, "/"), ".git") })
-	files, err := patch.Tree(files, w.Patches...)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]sdk.Change, len(files))
-	for i, f := range files {
-		out[i] = sdk.Change{Path: f.Path, Data: f.Data, Exec: f.Exec}
-	}
-	return out, nil
+// files are those of a workspace, without version control.
+func files(w *sdk.Workspace) []sdk.File {
+	return slices.DeleteFunc(slices.Clone(w.Files), func(f sdk.File) bool { return slices.Contains(strings.Split(f.Path, "/"), ".git") })
 }
 
+// workDir checks where the workspace is to appear; "" leaves it to the image.
 func workDir(dir string) (string, error) {
-	if dir == "" {
-		return defaultDir, nil
-	}
-	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
+	if dir != "" && (!path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0)) {
 		return "", fmt.Errorf("the workspace's directory %q is not a clean absolute path below /", dir)
 	}
 	return dir, nil
@@ -246,8 +275,10 @@ func (d *Driver) create(ctx context.Context, object *corev1.Pod) (*corev1.Pod, e
 	if err != nil {
 		// It may exist all the same.
 		d.remove(object)
+		return nil, err
 	}
-	return made, err
+	slim(made)
+	return made, nil
 }
 
 // remove deletes a pod, in the background. Close waits for it.
@@ -255,13 +286,19 @@ func (d *Driver) remove(object *corev1.Pod) {
 	d.alive.Go(func() {
 		d.deletes <- struct{}{}
 		defer func() { <-d.deletes }()
-		defer d.pods.forget(object.UID)
-		none, ctx := int64(0), context.WithoutCancel(d.life)
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		if object.UID != "" {
+			defer d.pods.forget(object.UID)
+		}
+		none := int64(0)
+		options := metav1.DeleteOptions{GracePeriodSeconds: &none}
+		if object.UID != "" { // of a create that failed nothing but the name is known
+			options.Preconditions = metav1.NewUIDPreconditions(string(object.UID))
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(d.life), time.Minute)
 		defer cancel()
 		err := retry(ctx, func() error {
-			err := d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(ctx, object.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
-			if apierrors.IsNotFound(err) {
+			err := d.clients.writes.CoreV1().Pods(d.clients.namespace).Delete(ctx, object.Name, options)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // Conflict: it is another one
 				return nil
 			}
 			return err
@@ -278,10 +315,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	again := d.closed
 	d.closed = true
-	boxes := make([]*box, 0, len(d.boxes))
-	for b := range d.boxes {
-		boxes = append(boxes, b)
-	}
+	boxes := slices.Collect(maps.Keys(d.boxes))
 	pools := d.pools
 	d.pools = map[kind]*pool{}
 	d.mu.Unlock()

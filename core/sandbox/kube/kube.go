@@ -33,10 +33,9 @@ type Options struct {
 	Namespace string
 	// Image is what workspaces without an image run on. It needs /bin/sh.
 	Image string
-	// Tools is an image with this program in it, and ToolsPath where it lies there.
+	// Tools is an image with cmd/valence-toolserver at /usr/local/bin/valence-toolserver.
 	// Both ends must speak the same protocol: use the image of the same release.
-	// Default of the path: /usr/local/bin/valence.
-	Tools, ToolsPath string
+	Tools string
 
 	RuntimeClass string            // e.g. gvisor or kata. Default: the cluster's
 	NodeSelector map[string]string // where pods may run
@@ -63,9 +62,6 @@ type Options struct {
 	// Log gets warnings and, at debug level, the life of each sandbox. Default: none.
 	Log *slog.Logger
 }
-
-// defaultDir is where a workspace appears unless it says otherwise.
-const defaultDir = "/workspace"
 
 // Labels of what drivers make.
 const (

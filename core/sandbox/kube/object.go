@@ -10,13 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 )
 
 // kind is what pods must have in common to stand in for each other.
 type kind struct {
-	image  string
-	limits sandbox.Limits
+	image        string
+	memory, disk int64
+	cpus         float64
+	life         time.Duration
+}
+
+// kindOf leaves out the limits that pods do not know.
+func kindOf(image string, l sandbox.Limits) kind {
+	return kind{image: image, memory: l.Memory, disk: l.Disk, cpus: l.CPUs, life: l.Life}
 }
 
 // spare is how long a warm pod may wait before its life begins.
@@ -30,13 +37,13 @@ func (d *Driver) object(k kind) *corev1.Pod {
 	o := d.options
 	quantity := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.BinarySI) }
 	limits := corev1.ResourceList{
-		corev1.ResourceMemory:           quantity(k.limits.Memory + serverMemory),
-		corev1.ResourceCPU:              *resource.NewMilliQuantity(int64(k.limits.CPUs*1000), resource.DecimalSI),
-		corev1.ResourceEphemeralStorage: quantity(k.limits.Disk),
+		corev1.ResourceMemory:           quantity(k.memory + serverMemory),
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(int64(k.cpus*1000), resource.DecimalSI),
+		corev1.ResourceEphemeralStorage: quantity(k.disk),
 	}
 	// Commands are idle most of the time, so a CPU can be promised to several; memory cannot.
 	requests := limits.DeepCopy()
-	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(k.limits.CPUs*1000/o.CPUShare), resource.DecimalSI)
+	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(k.cpus*1000/o.CPUShare), resource.DecimalSI)
 	resources := corev1.ResourceRequirements{Limits: limits, Requests: requests}
 	secured := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(bool),
@@ -45,7 +52,7 @@ func (d *Driver) object(k kind) *corev1.Pod {
 	volume := func(readOnly bool) []corev1.VolumeMount {
 		return []corev1.VolumeMount{{Name: "tools", MountPath: inside.Dir, ReadOnly: readOnly}}
 	}
-	no, life, none := false, int64((k.limits.Life+spare)/time.Second), int64(0)
+	no, life, none := false, int64((k.life+spare)/time.Second), int64(0)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            "valence-" + strings.ToLower(rand.Text()),
@@ -67,12 +74,12 @@ func (d *Driver) object(k kind) *corev1.Pod {
 			Volumes:                       []corev1.Volume{{Name: "tools", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			InitContainers: []corev1.Container{{
 				Name: "tools", Image: o.Tools, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(false), SecurityContext: secured,
-				Command:   []string{o.ToolsPath, "toolserver", inside.Copy},
+				Command:   []string{inside.Source, inside.Copy},
 				Resources: resources,
 			}},
 			Containers: []corev1.Container{{
 				Name: container, Image: k.image, ImagePullPolicy: corev1.PullIfNotPresent, VolumeMounts: volume(true), SecurityContext: secured,
-				Command:   []string{inside.Program, "toolserver", inside.Serve},
+				Command:   []string{inside.Program, inside.Serve},
 				Resources: resources,
 			}},
 		},

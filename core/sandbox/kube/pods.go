@@ -2,8 +2,11 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +25,10 @@ type pods struct {
 
 // pod is what is known of one.
 type pod struct {
-	object  *corev1.Pod   // nil: the watch has not shown it yet
-	gone    bool          // it was deleted
-	changed chan struct{} // closed and replaced when any of this changes
+	object    *corev1.Pod   // nil: the watch has not shown it yet
+	gone      bool          // it was deleted
+	forgotten bool          // nobody will ask again; it is kept until the watch shows its end
+	changed   chan struct{} // closed and replaced when any of this changes
 }
 
 // watchPods begins the watch, which ends with ctx, and returns once it is in step.
@@ -35,7 +39,7 @@ func watchPods(ctx context.Context, c *clients, session string, log *slog.Logger
 	informer := cache.NewSharedInformer(lw, &corev1.Pod{}, 0)
 	err := informer.SetTransform(func(o any) (any, error) {
 		if p, ok := o.(*corev1.Pod); ok {
-			p.ManagedFields = nil
+			slim(p)
 		}
 		return o, nil
 	})
@@ -86,6 +90,12 @@ func (p *pods) set(object *corev1.Pod, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.entry(object.UID)
+	if e.forgotten {
+		if gone {
+			delete(p.known, object.UID)
+		}
+		return
+	}
 	e.object, e.gone = object, gone
 	close(e.changed)
 	e.changed = make(chan struct{})
@@ -99,11 +109,21 @@ func (p *pods) look(id types.UID) (object *corev1.Pod, gone bool, changed <-chan
 	return e.object, e.gone, e.changed
 }
 
-// forget is for pods that nobody will ask about again.
+// forget is for deleted pods that nobody will ask about again.
 func (p *pods) forget(id types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, id)
+	if e := p.entry(id); e.gone {
+		delete(p.known, id)
+	} else {
+		e.object, e.forgotten = nil, true
+	}
+}
+
+// slim drops what nobody asks for from a pod that is kept: three quarters of it.
+func slim(p *corev1.Pod) {
+	p.ManagedFields, p.OwnerReferences = nil, nil
+	p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName}
 }
 
 // running waits until the pod's container runs. It fails as soon as it never will.
@@ -129,17 +149,33 @@ func (p *pods) running(ctx context.Context, id types.UID) (*corev1.Pod, error) {
 	}
 }
 
+// errTaken is in the errors of pods that ended through no fault of their own: the
+// cluster took them, and another one may fare better.
+var errTaken = errors.New("taken by the cluster")
+
 // ended is why a pod is over, or nil.
 func ended(object *corev1.Pod, gone bool) error {
 	switch {
 	case object != nil && (object.Status.Phase == corev1.PodFailed || object.Status.Phase == corev1.PodSucceeded):
+		// The first process never ends by itself: where it ended well it was told to,
+		// which an eviction does before it says so.
+		if taken[object.Status.Reason] || object.Status.Phase == corev1.PodSucceeded {
+			return fmt.Errorf("its pod was %w: %s", errTaken, reason(object))
+		}
 		return fmt.Errorf("its pod ended: %s", reason(object))
 	case gone:
-		return fmt.Errorf("its pod was deleted")
+		return fmt.Errorf("its pod was %w: it was deleted", errTaken)
 	case object != nil && object.DeletionTimestamp != nil:
-		return fmt.Errorf("its pod is being deleted")
+		return fmt.Errorf("its pod was %w: it is being deleted", errTaken)
 	}
 	return nil
+}
+
+// taken are reasons of a node to end a pod, or not to admit it: two hosts' pods may
+// have been promised the same room.
+var taken = map[string]bool{
+	"Evicted": true, "NodeLost": true, "NodeShutdown": true, "Terminated": true, "Shutdown": true, "Preempting": true, "NodeAffinity": true,
+	"OutOfcpu": true, "OutOfmemory": true, "OutOfpods": true, "OutOfephemeral-storage": true, "UnexpectedAdmissionError": true,
 }
 
 // reason puts what the pod's status says of its end into a line.
@@ -161,10 +197,9 @@ func reason(object *corev1.Pod) string {
 	return text
 }
 
-// hopeless are the reasons why a container waits that no waiting mends. A pull that
-// failed once is tried again by the kubelet; ImagePullBackOff comes after that.
+// hopeless are the reasons why a container waits that no waiting mends.
 var hopeless = map[string]bool{
-	"ImagePullBackOff": true, "InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
+	"InvalidImageName": true, "ErrImageNeverPull": true, "CreateContainerConfigError": true,
 	"CreateContainerError": true, "RunContainerError": true, "CrashLoopBackOff": true,
 }
 
@@ -172,12 +207,35 @@ var hopeless = map[string]bool{
 func stuck(object *corev1.Pod) error {
 	for _, list := range [][]corev1.ContainerStatus{object.Status.InitContainerStatuses, object.Status.ContainerStatuses} {
 		for _, c := range list {
-			if w := c.State.Waiting; w != nil && hopeless[w.Reason] {
+			w := c.State.Waiting
+			if w == nil {
+				continue
+			}
+			over := hopeless[w.Reason]
+			switch w.Reason {
+			case "ErrImagePull": // the kubelet tries again
+				over = said(w.Message, refusals)
+			case "ImagePullBackOff":
+				over = !said(w.Message, silences)
+			}
+			if over {
 				return fmt.Errorf("image %s: %s: %s", c.Image, w.Reason, w.Message)
 			}
 		}
 	}
 	return nil
+}
+
+// Why a pull failed has no code, just the node's words. Refusals are a registry's
+// answer; silences mean that it could not be asked, which may be otherwise later.
+var (
+	refusals = []string{"not found", "NotFound", "manifest unknown", "401", "403", "denied", "unauthorized", "no match for platform"}
+	silences = []string{"connection refused", "connection reset", "timeout", "no such host", "server misbehaving", "network is unreachable",
+		"no route to host", "unexpected EOF", "500 Internal", "502 Bad", "503 Service", "504 Gateway", "429 Too"}
+)
+
+func said(message string, any []string) bool {
+	return slices.ContainsFunc(any, func(s string) bool { return strings.Contains(message, s) })
 }
 
 // progress says how far a pod has come.

@@ -2,12 +2,14 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // pool keeps pods of one kind ready. A pod that was taken never comes back.
@@ -56,9 +58,17 @@ func (d *Driver) take(ctx context.Context, k kind) (*corev1.Pod, error) {
 // claim marks a warm pod as taken. Its version sees to it that nothing happened to
 // it since it was seen running.
 func (d *Driver) claim(ctx context.Context, object *corev1.Pod) (*corev1.Pod, error) {
-	claimed := object.DeepCopy()
-	claimed.Labels[labelPool] = "claimed"
-	return d.clients.writes.CoreV1().Pods(d.clients.namespace).Update(ctx, claimed, metav1.UpdateOptions{})
+	change := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:"claimed"}}}`, object.ResourceVersion, labelPool)
+	var claimed *corev1.Pod
+	err := retry(ctx, func() (err error) {
+		claimed, err = d.clients.writes.CoreV1().Pods(d.clients.namespace).Patch(ctx, object.Name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slim(claimed)
+	return claimed, nil
 }
 
 // pop gives a warm pod that still runs and is young enough, or nil.

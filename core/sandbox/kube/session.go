@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -38,30 +39,41 @@ func openSession(ctx context.Context, c *clients, lease time.Duration, log *slog
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = retry(ctx, func() error { return s.hold(ctx) })
 	}
-	seconds := int32(lease / time.Second)
-	meta.OwnerReferences = []metav1.OwnerReference{s.owner}
-	err = retry(ctx, func() error {
-		_, err := c.writes.CoordinationV1().Leases(c.namespace).Create(ctx, &coordv1.Lease{ObjectMeta: meta,
-			Spec: coordv1.LeaseSpec{HolderIdentity: &host, LeaseDurationSeconds: &seconds, RenewTime: now()}}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
-	})
 	if err != nil {
-		s.close(context.WithoutCancel(ctx))
+		// It may exist all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		s.close(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
+// hold makes the Lease.
+func (s *session) hold(ctx context.Context) error {
+	host, _ := os.Hostname()
+	seconds := int32(s.lease / time.Second)
+	_, err := s.clients.writes.CoordinationV1().Leases(s.clients.namespace).Create(ctx, &coordv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: map[string]string{labelSession: s.name}, OwnerReferences: []metav1.OwnerReference{s.owner}},
+		Spec:       coordv1.LeaseSpec{HolderIdentity: &host, LeaseDurationSeconds: &seconds, RenewTime: now()}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
 func now() *metav1.MicroTime { t := metav1.NowMicro(); return &t }
 
-// keep renews the Lease, and deletes the sessions of others that expired, until ctx ends.
-func (s *session) keep(ctx context.Context) {
+// errLost says that somebody deleted the session. The cluster then deletes all that
+// is made in its name.
+var errLost = errors.New("the session was deleted: by somebody, or by another host after this one could not renew its lease for too long")
+
+// keep renews the Lease, and deletes the sessions of others that expired, until ctx
+// ends or the session is lost.
+func (s *session) keep(ctx context.Context, lost func()) {
 	tick := time.NewTicker(s.lease / 4)
 	defer tick.Stop()
 	for {
@@ -73,7 +85,12 @@ func (s *session) keep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := s.renew(ctx); err != nil && ctx.Err() == nil {
+		err := s.renew(ctx)
+		if errors.Is(err, errLost) {
+			lost()
+			return
+		}
+		if err != nil && ctx.Err() == nil {
 			s.log.Warn("the session's lease could not be renewed", "cause", err)
 		}
 	}
@@ -82,6 +99,16 @@ func (s *session) keep(ctx context.Context) {
 func (s *session) renew(ctx context.Context) error {
 	leases := s.clients.writes.CoordinationV1().Leases(s.clients.namespace)
 	l, err := leases.Get(ctx, s.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		m, err := s.clients.writes.CoreV1().ConfigMaps(s.clients.namespace).Get(ctx, s.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && (m.UID != s.owner.UID || m.DeletionTimestamp != nil) {
+			return errLost
+		}
+		if err != nil {
+			return err
+		}
+		return s.hold(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"github.com/valence-rl/valence/core/sandbox/kube/internal/inside"
+	"github.com/valence-rl/valence/core/sandbox/kube/inside"
 )
 
 // stream is an exec into a pod as a connection.
@@ -52,7 +52,7 @@ func (t *tail) String() string {
 // Where the exec ends, Read's error says why.
 func (c *clients) open(ctx context.Context, pod string) (*stream, error) {
 	request := c.streamer.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: []string{inside.Program, "toolserver", inside.Attach},
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: []string{inside.Program, inside.Attach},
 			Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	socket, err := remotecommand.NewWebSocketExecutor(c.streams, "GET", request.URL().String())
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *clients) open(ctx context.Context, pod string) (*stream, error) {
 	}()
 	// A stream that is stuck does not notice its context's end in a read of the pipe.
 	context.AfterFunc(ctx, func() {
-		in.CloseWithError(io.ErrClosedPipe)
-		out.CloseWithError(io.ErrClosedPipe)
+		stdin.CloseWithError(io.ErrClosedPipe)
+		stdout.CloseWithError(io.ErrClosedPipe)
 	})
 	return &stream{Reader: out, Writer: in, cancel: cancel}, nil
 }

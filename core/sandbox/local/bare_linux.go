@@ -151,5 +151,5 @@ func (h *home) path(p string) string {
 // strip turns a setup into that of a sandbox without namespaces.
 func (b *box) strip(s *first.Setup) {
 	s.Bare, s.MaxProcs = true, 0 // that limit would count the whole user's processes
-	s.Lower, s.Base, s.Dir = b.space.dir, b.home.temp, b.home.work
+	s.Lowers, s.Base, s.Dir = []string{b.space.dir}, b.home.temp, b.home.work
 }

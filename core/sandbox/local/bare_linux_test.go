@@ -27,22 +27,42 @@ func opener(o Options) sandboxtest.Factory {
 	}
 }
 
+// oneOfMany is for tests that put the suite to one more level: with the race detector,
+// which has enough in a few of them, they are left out.
+func oneOfMany(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("this level goes through the suite without -short")
+	}
+}
+
 // Each level that a machine may leave to a driver goes through the whole suite.
 func TestBare(t *testing.T) {
+	t.Parallel()
 	sandboxtest.Run(t, opener(Options{Bare: true, refused: refused{namespaces: true}}))
 }
 
 func TestBareWithoutGroups(t *testing.T) {
+	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{Bare: true, refused: refused{namespaces: true, groups: true}}))
 }
 
 func TestWithoutGroups(t *testing.T) {
+	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{refused: refused{groups: true}}))
 }
 
-func TestDisk(t *testing.T) { sandboxtest.Run(t, opener(Options{Upper: UpperDisk})) }
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	oneOfMany(t)
+	sandboxtest.Run(t, opener(Options{Upper: UpperDisk}))
+}
 
 func TestWithoutProcfs(t *testing.T) {
+	t.Parallel()
+	oneOfMany(t)
 	sandboxtest.Run(t, opener(Options{refused: refused{procfs: true}}))
 }
 
@@ -59,8 +79,8 @@ func refuse() {
 
 // Where the machine really refuses namespaces, a driver says so, and goes on if asked.
 func TestRefusedNamespaces(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(refuseNamespaces) == "" {
-		const nobody = 65534
 		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		if os.Geteuid() == 0 {
 			id[0].HostID = nobody

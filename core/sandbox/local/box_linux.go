@@ -3,8 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
-	"github.com/valence-rl/valence/core/sandbox/local/internal/first"
 	"github.com/valence-rl/valence/core/sandbox/toolbox"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk"
@@ -23,13 +20,12 @@ type box struct {
 	toolbox.Box
 	driver  *Driver
 	space   *workspace
+	picture *picture // whose image is the root; nil: the host's tool chain is
+	place   string   // where the workspace is in it, links followed
+	user    *toolserver.User
 	home    *home  // without namespaces
 	scratch string // folder of what is written; "": memory
-	group   *group
-
-	conn    *os.File
-	process *child
-	diary   int64 // length of the driver's diary when the sandbox began
+	*blank         // its processes; nil while there are none
 
 	mu     sync.Mutex
 	life   *time.Timer
@@ -38,20 +34,21 @@ type box struct {
 }
 
 // start makes the sandbox. On error nothing of it is left.
-func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
+func (b *box) start(ctx context.Context, ref string, w *sdk.Workspace) (err error) {
 	d := b.driver
 	defer func() {
-		if err != nil && b.process == nil {
+		if err != nil && b.blank == nil {
 			b.release()
 		}
 	}()
-	if b.space, err = d.spaces.take(w); err != nil {
-		return err
+	if ref != "" {
+		err = b.dress(ctx, ref, w)
+	} else {
+		b.Env = sandbox.MergeEnv(d.tools.env, b.Env)
+		b.space, err = d.spaces.take(w)
 	}
-	if d.groups != nil {
-		if b.group, err = d.groups.take(b.Limits); err != nil {
-			return fmt.Errorf("control group: %w", err)
-		}
+	if err != nil {
+		return err
 	}
 	if d.onDisk && !d.bare {
 		if b.scratch, err = d.scratch(); err != nil {
@@ -69,49 +66,9 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 		return err
 	}
 	defer closeAll(trees)
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socketpair: %w", err)
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close()
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		unix.Close(pair[0])
+	if b.blank, err = d.blanks.take(b.Limits); err != nil {
 		return err
 	}
-	b.conn = os.NewFile(uintptr(pair[0]), "control")
-	if info, err := d.diary.Stat(); err == nil {
-		b.diary = info.Size()
-	}
-	spawn := first.Spawn{Range: d.privileged, User: uint64(os.Geteuid()), Team: uint64(os.Getegid()),
-		// The heap is a few hundred kilobytes; thousands of these processes live at once.
-		Values: []string{"GOMAXPROCS=1", "GOGC=50", "GOTRACEBACK=single"}}
-	if spawn.Bare = d.bare; d.bare {
-		spawn.Range = d.lends
-	}
-	if spawn.Range {
-		spawn.User, spawn.Team, spawn.Count = firstID, firstID, idCount
-	}
-	files := append([]*os.File{d.diary, theirs}, trees...)
-	if b.group != nil {
-		joins, err := b.group.joins()
-		if err != nil {
-			return fmt.Errorf("control group: %w", err)
-		}
-		defer closeAll(joins)
-		s.Joins = uint64(len(joins))
-		files = append(files, joins...)
-		if b.group.fd != nil {
-			spawn.Group = true
-			files = append(files, b.group.fd)
-		}
-	}
-	process, err := d.spawners.start(spawn, files)
-	theirs.Close() // or the end of the process would not show
-	if err != nil {
-		return fmt.Errorf("start the first process: %w", err)
-	}
-	b.process = process
 	d.mu.Lock()
 	d.boxes[b] = true
 	d.mu.Unlock()
@@ -119,19 +76,12 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	defer stop()
 	late := time.AfterFunc(b.Limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.Limits.Create)) })
 	defer late.Stop()
+	err = b.hand(trees)
 	// From here on listen cleans up when the process ends, whoever ends it.
 	go b.listen()
-
-	if b.group != nil && b.group.fd != nil {
-		// Commands and the first process share one group. That many small processes over
-		// the memory limit cost the first one its life would turn a command's fault
-		// into the sandbox's.
-		score := "/proc/" + strconv.Itoa(process.pid) + "/oom_score_adj"
-		if err := os.WriteFile(score, []byte("-1000"), 0); err != nil {
-			d.log.Debug("a sandbox's first process stays in reach of the memory killer", "cause", err)
-		}
+	if err == nil {
+		err = b.Client.Call(context.Background(), toolserver.KindSetup, s.Encode, nil)
 	}
-	err = b.Client.Call(context.Background(), toolserver.KindSetup, s.Encode, nil)
 	if err != nil {
 		b.kill(err.Error())
 		<-b.dead
@@ -145,7 +95,8 @@ func (b *box) start(ctx context.Context, w *sdk.Workspace) (err error) {
 	b.mu.Lock()
 	b.life = time.AfterFunc(b.Limits.Life, func() { b.kill(fmt.Sprintf("its life of %s is over", b.Limits.Life)) })
 	b.mu.Unlock()
-	d.log.Debug("sandbox made", "sandbox", b.Name, "pid", process.pid)
+	d.log.Debug("sandbox made", "sandbox", b.Name, "pid", b.process.pid)
+	d.blanks.fill()
 	return nil
 }
 
@@ -183,14 +134,12 @@ func (b *box) listen() {
 // release frees what the sandbox held. Nothing of it runs any more.
 func (b *box) release() {
 	d := b.driver
-	if b.conn != nil {
+	if b.blank != nil {
 		b.conn.Close()
-	}
-	if b.process != nil {
 		b.process.close()
 	}
 	switch {
-	case d.groups == nil || b.group == nil:
+	case b.blank == nil || b.group == nil:
 	case b.home == nil:
 		d.groups.give(b.group)
 	default:
@@ -207,6 +156,9 @@ func (b *box) release() {
 	}
 	if b.space != nil {
 		d.spaces.give(b.space)
+	}
+	if b.picture != nil {
+		d.images.give(b.picture)
 	}
 	d.mu.Lock()
 	delete(d.boxes, b)
@@ -245,6 +197,31 @@ func (b *box) end() {
 func (b *box) Close() error {
 	b.kill("it was closed")
 	return nil
+}
+
+// Exec runs a command; see sandbox.Sandbox.
+func (b *box) Exec(ctx context.Context, c sandbox.Command) (sandbox.Result, error) {
+	r, err := b.Box.Exec(ctx, c)
+	return r, b.spared("run command", err)
+}
+
+// Write makes or removes files; see sandbox.Sandbox.
+func (b *box) Write(ctx context.Context, changes ...sdk.Change) error {
+	return b.spared("write files", b.Box.Write(ctx, changes...))
+}
+
+// spared gives err, unless what was written lies on a disk of the host that is full:
+// then nothing that the sandbox says can be trusted, and it ends.
+func (b *box) spared(op string, err error) error {
+	if b.scratch == "" && b.home == nil || diag.KindOf(err) == diag.KindSandbox {
+		return err
+	}
+	full := b.driver.full()
+	if full == nil {
+		return err
+	}
+	b.kill(full.Error())
+	return diag.Wrap(diag.KindSandbox, op, b.Name, full)
 }
 
 var _ sandbox.Sandbox = (*box)(nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,7 @@ const spareGroups = 128
 type group struct {
 	dirs map[string]string // by controller; version 2 has one folder for all
 	fd   *os.File          // of version 2's folder, to start a process in
+	has  sandbox.Limits    // memory, CPUs and pids as set
 }
 
 // findGroups gives what this process may make groups in: version 2 where it has the
@@ -178,7 +180,7 @@ func (m mounted) folderBelow(root string) (string, error) {
 	have := strings.Fields(string(b))
 	var enable []string
 	for _, c := range controllers {
-		if !contains(have, c) {
+		if !slices.Contains(have, c) {
 			return "", fmt.Errorf("no %s controller in %s", c, root)
 		}
 		enable = append(enable, "+"+c)
@@ -191,15 +193,6 @@ func (m mounted) folderBelow(root string) (string, error) {
 		return "", err
 	}
 	return folder, set(folder, "cgroup.subtree_control", strings.Join(enable, " "))
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 func set(dir, file, value string) error {
@@ -219,7 +212,7 @@ func (g *groups) folders() []string {
 	}
 	var out []string
 	for _, c := range controllers {
-		if d := g.legacy[c]; !contains(out, d) {
+		if d := g.legacy[c]; !slices.Contains(out, d) {
 			out = append(out, d)
 		}
 	}
@@ -332,7 +325,21 @@ func (g *groups) take(l sandbox.Limits) (*group, error) {
 // period is that of the CPU quota, in microseconds.
 const period = 100_000
 
+// limit sets the limits of a group that no command has been started in.
 func (g *groups) limit(one *group, l sandbox.Limits) error {
+	want := sandbox.Limits{Memory: l.Memory, CPUs: l.CPUs, Pids: l.Pids}
+	if one.has == want {
+		return nil
+	}
+	one.has = sandbox.Limits{}
+	if err := g.write(one, l); err != nil {
+		return err
+	}
+	one.has = want
+	return nil
+}
+
+func (g *groups) write(one *group, l sandbox.Limits) error {
 	own := 1 // the thread that forks
 	if g.unified != "" {
 		own = serverTasks

@@ -39,12 +39,15 @@ type Driver struct {
 	defaults   sandbox.Limits
 	state      *state
 	spaces     *workspaces
+	images     *images
+	base       string  // the image of workspaces that have none; "": the host's tool chain
 	groups     *groups // nil: none can be made
 	tools      toolchain
 	filter     []byte
-	image      *os.File // the copy of this program that is started again, if one was needed
+	program    *os.File // the copy of this program that is started again, if one was needed
 	diary      *os.File // stderr of the first processes
 	spawners   *spawners
+	blanks     *blanks
 	privileged bool // a range of ids and trees of any owner are to be had
 	procfs     bool // a fresh /proc is
 	bare       bool // no namespaces are
@@ -81,7 +84,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		log: o.Log, defaults: o.Defaults.Or(sandbox.DefaultLimits()), boxes: map[*box]bool{},
-		privileged: os.Geteuid() == 0 && hasSysAdmin(), procfs: true, refused: o.refused, onDisk: o.Upper == UpperDisk,
+		privileged: privileged(), procfs: true, images: newImages(o), base: o.Image, refused: o.refused, onDisk: o.Upper == UpperDisk,
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -94,12 +97,19 @@ func New(o Options) (*Driver, error) {
 	if err != nil && o.Bare {
 		err = d.strip(err)
 	}
+	if err == nil && d.base != "" {
+		err = d.onImage()
+	}
 	if err != nil {
 		d.close()
 		return nil, err
 	}
+	d.blanks.open()
 	return d, nil
 }
+
+// privileged tells whether this process can choose the ids of sandboxes.
+func privileged() bool { return os.Geteuid() == 0 && hasSysAdmin() }
 
 func hasSysAdmin() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -122,8 +132,9 @@ func (d *Driver) open(dir string, cache int64) error {
 	if err != nil {
 		return err
 	}
-	d.image = image
+	d.program = image
 	d.spawners = &spawners{program: program, diary: d.diary}
+	d.blanks = &blanks{driver: d, closed: true} // until it is known how they are made
 	owner := -1
 	if d.privileged {
 		owner = firstID
@@ -131,7 +142,7 @@ func (d *Driver) open(dir string, cache int64) error {
 	if cache <= 0 {
 		cache = 1 << 30
 	}
-	d.spaces = &workspaces{dir: d.state.dir, owner: owner, most: cache, known: map[string]*workspace{}, unused: list.New()}
+	d.spaces = &workspaces{dir: d.state.dir, owner: owner, most: cache, marks: d.refused.devices, known: map[string]*workspace{}, unused: list.New()}
 	interpreter, prefix, err := python()
 	if err != nil {
 		d.log.Warn("sandboxes will have no python3", "cause", err)
@@ -239,7 +250,7 @@ func (d *Driver) probe() error {
 }
 
 func (d *Driver) tryOne() error {
-	b, err := d.Create(context.Background(), sandbox.Spec{Name: "probe"})
+	b, err := d.create(context.Background(), sandbox.Spec{Name: "probe"}, "")
 	if err != nil {
 		return err
 	}
@@ -281,12 +292,18 @@ func (d *Driver) Isolation() sandbox.Isolation {
 
 // Create makes a sandbox; see sandbox.Driver.
 func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	ref := spec.Workspace.Image
+	if ref == "" {
+		ref = d.base
+	}
+	return d.create(ctx, spec, ref)
+}
+
+// create makes a sandbox on an image, or without one on the host's tool chain.
+func (d *Driver) create(ctx context.Context, spec sandbox.Spec, ref string) (sandbox.Sandbox, error) {
 	const op = "create sandbox"
 	w := &spec.Workspace
-	if w.Image != "" {
-		return nil, diag.Errorf(diag.KindSandbox, op, spec.Name, "image %s: this build offers no images, only files on the host's tool chain", w.Image)
-	}
-	dir, err := d.workDir(w.Dir)
+	dir, err := d.workDir(w.Dir, ref != "")
 	if err == nil {
 		err = sandbox.CheckEnv(w.Env, spec.Env)
 	}
@@ -306,9 +323,9 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	d.mu.Unlock()
 
 	b := &box{driver: d, dead: make(chan struct{}), Box: toolbox.Box{Name: spec.Name, Dir: dir,
-		Env: sandbox.MergeEnv(d.tools.env, w.Env, spec.Env), Limits: limits, Client: toolserver.NewClient(false)}}
+		Env: sandbox.MergeEnv(w.Env, spec.Env), Limits: limits, Client: toolserver.NewClient(false)}}
 	b.Kill = b.kill
-	if err := b.start(ctx, w); err != nil {
+	if err := b.start(ctx, ref, w); err != nil {
 		if e := ctx.Err(); e != nil {
 			return nil, fmt.Errorf("%s: %s: %w", op, spec.Name, e)
 		}
@@ -317,17 +334,24 @@ func (d *Driver) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	return b, nil
 }
 
-// workDir checks where the workspace is to appear.
-func (d *Driver) workDir(dir string) (string, error) {
-	if dir == "" {
+// workDir checks where the workspace is to appear; "" if its image is to say.
+func (d *Driver) workDir(dir string, onImage bool) (string, error) {
+	if dir == "" && !onImage {
 		return defaultDir, nil
+	}
+	if dir == "" {
+		return "", nil
 	}
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
 		return "", fmt.Errorf("the workspace's directory %q is not a clean absolute path below /", dir)
 	}
-	for _, r := range d.tools.reserved {
+	reserved := d.tools.reserved
+	if onImage {
+		reserved = mountPoints
+	}
+	for _, r := range reserved {
 		if within(dir, r) || within(r, dir) {
-			return "", fmt.Errorf("the workspace's directory %q collides with the tool chain at %s", dir, r)
+			return "", fmt.Errorf("the workspace's directory %q collides with what sandboxes have at %s", dir, r)
 		}
 	}
 	return dir, nil
@@ -338,6 +362,7 @@ func (d *Driver) workDir(dir string) (string, error) {
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.closed = true
+	d.images.stop(errClosed) // whoever waits for one
 	boxes := make([]*box, 0, len(d.boxes))
 	for b := range d.boxes {
 		boxes = append(boxes, b)
@@ -357,6 +382,9 @@ func (d *Driver) close() error {
 	d.mu.Unlock()
 	d.alive.Wait()
 	var errs []error
+	if d.blanks != nil {
+		d.blanks.close()
+	}
 	if d.spawners != nil {
 		d.spawners.close()
 	}
@@ -364,7 +392,8 @@ func (d *Driver) close() error {
 		errs = append(errs, d.groups.close())
 		d.groups = nil
 	}
-	for _, f := range []**os.File{&d.diary, &d.image} {
+	errs = append(errs, d.images.close())
+	for _, f := range []**os.File{&d.diary, &d.program} {
 		if *f != nil {
 			(*f).Close()
 			*f = nil
@@ -399,8 +428,13 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 		// The place is any that exists and that everybody may enter; the trees
 		// below it have been opened when it is covered.
 		Base: "/usr", Disk: uint64(b.Limits.Disk), Inodes: inodes,
-		Binds: slices.Clone(d.tools.binds), Links: d.tools.links, Files: d.tools.files,
-		Dir: b.Dir, Filter: d.filter, Proc: d.procfs,
+		Dir: b.Dir, Filter: d.filter, Proc: d.procfs, Lowers: []string{b.space.dir},
+	}
+	if b.picture != nil {
+		s.Image, s.Dir, s.User = true, b.place, b.user
+		s.Lowers = append(s.Lowers, b.picture.image.Layers...)
+	} else {
+		s.Binds, s.Links, s.Files = slices.Clone(d.tools.binds), d.tools.links, d.tools.files
 	}
 	if d.groups == nil {
 		s.MaxData, s.MaxProcs = uint64(b.Limits.Memory), uint64(b.Limits.Pids+serverTasks)
@@ -413,11 +447,11 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 		s.Scratch, s.Given = b.scratch, d.privileged
 	}
 	if !d.privileged {
-		s.Lower = b.space.dir
 		return s, nil, nil
 	}
 	var trees []*os.File
-	paths := []string{b.space.dir}
+	paths := s.Lowers
+	s.Lowers = make([]string, len(paths))
 	for i := range s.Binds {
 		paths = append(paths, s.Binds[i].Path)
 		s.Binds[i].Tree = true

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/image"
+	"github.com/valence-rl/valence/core/sandbox/image/imagetest"
 )
 
 // hostDir, in the environment, makes this test binary a host with sandboxes that
@@ -30,6 +32,10 @@ const (
 	// What kind of sandboxes it makes.
 	hostUpper = "VALENCE_TEST_UPPER"
 	hostBare  = "VALENCE_TEST_BARE"
+	// How many of them.
+	hostCount = "VALENCE_TEST_COUNT"
+	hostImage = "VALENCE_TEST_IMAGE"
+	hostStore = "VALENCE_TEST_STORE"
 )
 
 // host makes a few sandboxes with work in the background, prints the number of
@@ -45,10 +51,15 @@ func host(dir string) {
 	if os.Getenv(hostBare) != "" {
 		o.Bare, o.refused.namespaces = true, true
 	}
+	if o.Image = os.Getenv(hostImage); o.Image != "" {
+		o.Images = storeIn(os.Getenv(hostStore), image.Options{})
+	}
 	d, err := New(o)
 	fail(err)
 	ctx := context.Background()
-	for range 3 {
+	count, err := strconv.Atoi(os.Getenv(hostCount))
+	fail(err)
+	for range count {
 		s, err := d.Create(ctx, sandbox.Spec{Workspace: benchWorkspace, Env: []string{hostMark + "=" + os.Getenv(hostMark)}})
 		fail(err)
 		_, err = s.Exec(ctx, sandbox.Command{Shell: "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' &) ; sleep 1000 & echo x > file"})
@@ -84,7 +95,7 @@ func mounts(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(readFile(t, "/proc/self/mounts")) {
-		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || strings.Contains(f[1], statePrefix) {
+		if f := strings.Fields(line); f[0] == "scratch" || f[0] == "workspace" || f[0] == "image" || strings.Contains(f[1], statePrefix) {
 			out.WriteString(line)
 		}
 	}
@@ -94,24 +105,31 @@ func mounts(t *testing.T) string {
 // When the host is killed so that it can do nothing about it, its sandboxes must
 // go with it, and the next driver must clear its files and control groups away.
 func TestKilledHost(t *testing.T) {
-	for name, o := range map[string]Options{
-		"memory": {}, "disk": {Upper: UpperDisk}, "bare": {Bare: true, refused: refused{namespaces: true}},
+	for name, c := range map[string]struct {
+		count   int
+		options Options
+	}{
+		"memory": {3, Options{}}, "disk": {3, Options{Upper: UpperDisk}}, "bare": {3, Options{Bare: true, refused: refused{namespaces: true}}},
+		"image": {3, Options{Image: imagetest.Save(t, imagetest.Suite(t))}},
+		"many":  {64, Options{}},
 	} {
-		t.Run(name, func(t *testing.T) { killHost(t, o) })
+		t.Run(name, func(t *testing.T) { killHost(t, c.options, c.count) })
 	}
 }
 
-func killHost(t *testing.T, o Options) {
+func killHost(t *testing.T, o Options, count int) {
 	dir, mark, before := t.TempDir(), "mark-"+rand.Text(), mounts(t)
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", dir)
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), hostDir+"="+dir, hostMark+"="+mark, hostUpper+"="+string(o.Upper))
+	cmd.Env = append(os.Environ(), hostDir+"="+dir, hostMark+"="+mark, hostUpper+"="+string(o.Upper), hostCount+"="+strconv.Itoa(count))
 	if o.Bare {
 		cmd.Env = append(cmd.Env, hostBare+"=1")
 	}
+	store := t.TempDir()
+	cmd.Env = append(cmd.Env, hostImage+"="+o.Image, hostStore+"="+store)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +160,10 @@ func killHost(t *testing.T, o Options) {
 		defer unix.Close(fd)
 		ends = append(ends, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	if len(ends) != 3 {
+	if len(ends) != count {
 		t.Fatalf("the host made %d sandboxes", len(ends))
 	}
-	if n := len(marked(t, mark, cmd.Process.Pid)); n < 6 {
+	if n := len(marked(t, mark, cmd.Process.Pid)); n < 2*count {
 		t.Fatalf("only %d processes found of the sandboxes; looking for them proves nothing", n)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -177,6 +195,22 @@ func killHost(t *testing.T, o Options) {
 	}
 
 	o.Dir = dir
+	if o.Image != "" {
+		// What the host had of the store is free for others to remove.
+		o.Images = storeIn(store, image.Options{Size: 1})
+		empty, err := o.Images()
+		if err == nil {
+			err = empty.Collect(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		for _, what := range []string{"layers", "images", "leases", "tmp"} {
+			if left, err := filepath.Glob(filepath.Join(store, "*", what, "*")); err != nil || len(left) > 0 {
+				t.Errorf("in the store: %v, %v", left, err)
+			}
+		}
+	}
 	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +288,7 @@ func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests strin
 	if err := errors.Join(os.WriteFile(program, self, mode), os.Chmod(program, mode), os.Mkdir(temp, 0o777), os.Chmod(temp, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", tests)
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.parallel=4", "-test.run", tests)
 	cmd.Dir = temp
 	cmd.Env = append([]string{"PATH=" + standardPath, "HOME=" + temp, "TMPDIR=" + temp}, env...)
 	cmd.SysProcAttr = sys
@@ -267,18 +301,26 @@ func again(t *testing.T, mode os.FileMode, sys *syscall.SysProcAttr, tests strin
 	}
 }
 
+// nobody is the user without rights.
+const nobody = 65534
+
 // TestOrdinaryUser runs the suite without any right, if this run has them all;
 // otherwise TestConformance has done just that.
 func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return
 	}
-	const nobody = 65534
-	again(t, 0o755, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, ".", wantLevel+"=namespaces-unprivileged")
+	tests := "."
+	if testing.Short() {
+		tests = "^TestConformance$"
+	}
+	again(t, 0o755, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}, tests, wantLevel+"=namespaces-unprivileged")
 }
 
 // A program that is readable by its owner alone starts from a copy.
 func TestPrivateProgram(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		return
 	}
@@ -289,7 +331,7 @@ func TestPrivateProgram(t *testing.T) {
 // as containers do. It then has a mount namespace of its own.
 const coverProc = "VALENCE_TEST_COVER"
 
-func cover() {
+func hideProc() {
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {
 		err = unix.Mount("covered", "/proc/irq", "tmpfs", unix.MS_RDONLY, "")
@@ -302,6 +344,7 @@ func cover() {
 
 // Where no fresh /proc may be mounted sandboxes still work, and it is reported.
 func TestCoveredProc(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(coverProc) != "" {
 		if missing := newDriver(t).Isolation().Missing; !slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, "processes:") }) {
 			t.Errorf("not reported: %v", missing)

@@ -20,8 +20,10 @@ package local
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/image"
 )
 
 // Options say how a driver works.
@@ -45,6 +47,17 @@ type Options struct {
 	// is sandbox.LevelNone, and it is not isolation: see Missing of the driver's
 	// Isolation. It needs Linux 6.12. Default: New fails on such a machine.
 	Bare bool
+	// Images gives the store of container images, in the form that [Form] says. It is
+	// called whenever an image is needed that is not open yet. Default: there are none.
+	Images func() (*image.Store, error)
+	// Image is that of workspaces that name none. Default: they are on the host's tool chain.
+	Image string
+	// ImageFolders are folders in which images of this machine may lie that workspaces
+	// name by "tar:", "oci:" or "dir:". Default: none; Image itself may lie anywhere.
+	ImageFolders []string
+	// Pull is the deadline of getting an image, which Create waits for beside the deadline
+	// of its own. Default 30 min.
+	Pull time.Duration
 	// Log gets warnings and, at debug level, the life of each sandbox. Default: none.
 	Log *slog.Logger
 
@@ -64,7 +77,7 @@ const (
 )
 
 // refused is what a machine may refuse a driver.
-type refused struct{ namespaces, procfs, groups bool }
+type refused struct{ namespaces, procfs, groups, devices bool }
 
 // defaultDir is where a workspace appears unless it says otherwise.
 const defaultDir = "/workspace"

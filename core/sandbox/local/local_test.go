@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 		host(dir)
 	}
 	if os.Getenv(coverProc) != "" {
-		cover()
+		hideProc()
 	}
 	if os.Getenv(refuseNamespaces) != "" {
 		refuse()
@@ -38,4 +38,7 @@ func openDriver(t *testing.T) sandbox.Driver {
 	return d
 }
 
-func TestConformance(t *testing.T) { sandboxtest.Run(t, openDriver) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Run(t, openDriver)
+}

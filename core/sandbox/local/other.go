@@ -7,6 +7,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
+	"github.com/valence-rl/valence/core/sandbox/image"
 )
 
 // Driver makes no sandboxes on this system.
@@ -26,6 +27,14 @@ func New(Options) (*Driver, error) {
 func (*Driver) Create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	return nil, diag.Errorf(diag.KindSandbox, "create sandbox", "", "local sandboxes need Linux")
 }
+
+// Prepare always fails.
+func (*Driver) Prepare(_ context.Context, ref string) error {
+	return diag.Errorf(diag.KindSandbox, "get image", ref, "local sandboxes need Linux")
+}
+
+// Form is none in particular.
+func Form() image.Form { return image.Form{} }
 
 // Isolation is none.
 func (*Driver) Isolation() sandbox.Isolation {

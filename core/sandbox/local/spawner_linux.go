@@ -164,7 +164,8 @@ func (s *spawner) start(r first.Spawn, files []*os.File) (*child, error) {
 func (s *spawner) listen() {
 	for {
 		b, files, err := first.Receive(s.fd)
-		if err != nil || b == nil {
+		lost := err == first.ErrNoDescriptors
+		if err != nil && !lost || b == nil {
 			break
 		}
 		var a spawned
@@ -172,6 +173,10 @@ func (s *spawner) listen() {
 		a.Decode(d)
 		if a.pidfd = -1; len(files) > 0 {
 			a.pidfd = files[0]
+		}
+		if lost {
+			// Whoever asked fails, and the process ends when its socket is closed.
+			a.Text, a.Number = first.ErrNoDescriptors.Error(), uint64(first.ErrNoDescriptors)
 		}
 		s.mu.Lock()
 		c := s.answers[a.ID]
@@ -187,6 +192,13 @@ func (s *spawner) listen() {
 	s.process.Wait()
 	unix.Close(s.fd)
 	close(s.dead)
+}
+
+// alive tells whether the process has not ended yet.
+func (c *child) alive() bool {
+	p := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return n == 0 && err == nil
 }
 
 // kill ends the process, and with it everything in its namespaces.

@@ -28,6 +28,7 @@ type workspaces struct {
 	dir   string
 	owner int   // who owns the files, -1 for whoever runs this
 	most  int64 // bytes of unused ones to keep
+	marks bool  // devices are refused, whiteouts are marks
 
 	mu     sync.Mutex
 	known  map[string]*workspace
@@ -53,7 +54,12 @@ var laid = unix.NsecToTimespec(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixN
 // take gives the workspace of w's files and patches, which the caller returns by
 // give. Errors are of KindData where w is malformed, else of KindSandbox.
 func (c *workspaces) take(w *sdk.Workspace) (*workspace, error) {
-	key := keyOf(w)
+	return c.share(keyOf(w), func(dir string) (int64, error) { return c.lay(dir, w) })
+}
+
+// share gives what lay makes at a path, once for each key, and how many bytes it takes.
+// Where lay fails it leaves nothing.
+func (c *workspaces) share(key string, lay func(dir string) (int64, error)) (*workspace, error) {
 	c.mu.Lock()
 	e := c.known[key]
 	if e == nil {
@@ -61,7 +67,7 @@ func (c *workspaces) take(w *sdk.Workspace) (*workspace, error) {
 		c.known[key] = e
 		c.mu.Unlock()
 		e.dir = filepath.Join(c.dir, key)
-		e.bytes, e.err = c.lay(e.dir, w)
+		e.bytes, e.err = lay(e.dir)
 		close(e.ready)
 	} else {
 		if e.uses++; e.place != nil {

@@ -121,7 +121,10 @@ func fileAttacks(s *suite) {
 		ln -s /proc/1/cwd pcwd; ln -s /proc/self/exe exe; ln -s /proc/1/exe exe1; ln -s loop loop; mkfifo pipe; ln %[1]s hard; ln /etc/passwd hard2
 		for i in $(seq 0 20); do ln -s /proc/self/fd/$i self$i; ln -s /proc/1/fd/$i one$i; done`, secret, dir))
 	names := []string{"abs", "rel", "dir/secret", "root" + secret, "proot" + secret, "pcwd" + secret, "root/../.." + secret, secret,
-		"/../../../.." + secret, "loop", "pipe", "hard", "hard2", "exe", "exe1", "/proc/1/environ", "/proc/self/environ", "/proc/1/mem"}
+		"/../../../.." + secret, "loop", "pipe", "hard", "exe", "exe1", "/proc/1/environ", "/proc/self/environ", "/proc/1/mem"}
+	if s.contained("tool chain") {
+		names = append(names, "hard2") // an image's own file is nobody's secret
+	}
 	for i := range 21 {
 		names = append(names, fmt.Sprintf("self%d", i), fmt.Sprintf("one%d", i), fmt.Sprintf("self%d/README.md", i), fmt.Sprintf("one%d/mod.py", i))
 	}

@@ -80,6 +80,15 @@ func (s *Server) run(r Exec, cancelled <-chan struct{}) (Result, error) {
 		Files: []uintptr{uintptr(stdin), uintptr(stdout), uintptr(stdout)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
+	if u := s.User; u != nil {
+		// Who opens /dev/stdout opens the pipe anew, which has to be his.
+		for _, fd := range []int{stdin, stdout} {
+			if fd != s.null {
+				unix.Fchown(fd, int(u.UID), int(u.GID))
+			}
+		}
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
 	if s.Bare {
 		attr.Sys.Pdeathsig = syscall.SIGKILL // of the thread that forks, which ends with the process
 	}

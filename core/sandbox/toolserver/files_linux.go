@@ -86,7 +86,10 @@ func readAll(fd int, size, limit int64) ([]byte, error) {
 }
 
 // WriteChanges makes the removals first, so that a directory can become a file.
-func WriteChanges(changes []wire.Change) error {
+func WriteChanges(changes []wire.Change) error { return (*User)(nil).write(changes) }
+
+// write is WriteChanges for u, who owns what is made; nil is this process's user.
+func (u *User) write(changes []wire.Change) error {
 	for _, c := range changes {
 		if c.Deleted {
 			if err := remove(c.Path); err != nil {
@@ -96,7 +99,7 @@ func WriteChanges(changes []wire.Change) error {
 	}
 	for _, c := range changes {
 		if !c.Deleted {
-			if err := write(c); err != nil {
+			if err := u.writeOne(c); err != nil {
 				return err
 			}
 		}
@@ -105,7 +108,7 @@ func WriteChanges(changes []wire.Change) error {
 }
 
 // parent opens the directory that holds name, and makes it if asked to.
-func parent(name string, make bool) (dir int, base string, err error) {
+func (u *User) parent(name string, make bool) (dir int, base string, err error) {
 	name = path.Clean("/" + name)
 	up, base := path.Split(name)
 	if base == "" {
@@ -123,7 +126,11 @@ func parent(name string, make bool) (dir int, base string, err error) {
 	}
 	for _, part := range strings.Split(strings.Trim(up, "/"), "/") {
 		done = path.Join(done, part)
-		if err := unix.Mkdirat(at, part, 0o755); err != nil && err != unix.EEXIST {
+		err := unix.Mkdirat(at, part, 0o755)
+		if err == nil {
+			err = u.own(at, part)
+		}
+		if err != nil && err != unix.EEXIST {
 			return -1, "", &fs.PathError{Op: "mkdir", Path: done, Err: err}
 		}
 		next, err := openAt(done, flags)
@@ -137,10 +144,10 @@ func parent(name string, make bool) (dir int, base string, err error) {
 	return dir, base, nil
 }
 
-// write makes name what c says, whatever it was; only a directory that holds
+// writeOne makes a path what c says, whatever it was; only a directory that holds
 // files stays, and is the error.
-func write(c wire.Change) error {
-	dir, base, err := parent(c.Path, true)
+func (u *User) writeOne(c wire.Change) error {
+	dir, base, err := u.parent(c.Path, true)
 	if err != nil {
 		return err
 	}
@@ -153,29 +160,15 @@ func write(c wire.Change) error {
 		if err := unix.Symlinkat(c.Symlink, dir, base); err != nil {
 			return fail("symlink", err)
 		}
-		return nil
+		return u.own(dir, base)
 	}
 	mode := uint32(0o644)
 	if c.Exec {
 		mode = 0o755
 	}
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(dir, base, flags, mode)
-	var st unix.Stat_t
-	if err == nil {
-		if err = unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			unix.Close(fd)
-			err = unix.EEXIST
-		}
-	}
+	fd, err := u.openToWrite(dir, base, mode)
 	if err != nil {
-		// A link, a device, a pipe or an empty directory in the way.
-		if e := clear(dir, base); e != nil {
-			return fail("write", e)
-		}
-		if fd, err = unix.Openat(dir, base, flags|unix.O_EXCL, mode); err != nil {
-			return fail("write", err)
-		}
+		return fail("write", err)
 	}
 	f := os.NewFile(uintptr(fd), c.Path)
 	defer f.Close()
@@ -191,9 +184,47 @@ func write(c wire.Change) error {
 	return nil
 }
 
+// openToWrite opens the file base of dir, which it makes if there is none, or something else.
+func (u *User) openToWrite(dir int, base string, mode uint32) (int, error) {
+	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	var st unix.Stat_t
+	for tries := 0; ; tries++ {
+		fd, err := unix.Openat(dir, base, flags, 0)
+		if err == nil {
+			if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+				return fd, nil
+			}
+			unix.Close(fd)
+		}
+		// Nothing, or a link, a device, a pipe or an empty directory in the way.
+		if err := clear(dir, base); err != nil {
+			return -1, err
+		}
+		fd, err = unix.Openat(dir, base, flags|unix.O_CREAT|unix.O_EXCL, mode)
+		if err == nil {
+			if err := u.own(dir, base); err != nil {
+				unix.Close(fd)
+				return -1, err
+			}
+			return fd, nil
+		}
+		if err != unix.EEXIST || tries == 3 { // it came meanwhile
+			return -1, err
+		}
+	}
+}
+
+// own gives to u what this process has made in dir.
+func (u *User) own(dir int, base string) error {
+	if u == nil {
+		return nil
+	}
+	return unix.Fchownat(dir, base, int(u.UID), int(u.GID), unix.AT_SYMLINK_NOFOLLOW)
+}
+
 // remove takes name away, with all that is under it. That it is not there is fine.
 func remove(name string) error {
-	dir, base, err := parent(name, false)
+	dir, base, err := (*User)(nil).parent(name, false)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}

@@ -46,6 +46,46 @@ func Overlay(upper, lower int, limit int64) ([]wire.Change, error) {
 	return diff(upper, lower, limit, false)
 }
 
+// OverlayAt is Overlay for the directory dir of both, a clean relative path. Upper may lack
+// it, as it does while nothing has changed there. Where commands have put something else
+// in the place of dir, or of a directory above it, all that was in it is gone.
+func OverlayAt(upper, lower int, dir string, limit int64) ([]wire.Change, error) {
+	w := walk{left: limit}
+	low, err := openDir(lower, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer low.Close()
+	up, err := openDir(upper, ".")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { up.Close() }()
+	opaque := false
+	for part := range strings.SplitSeq(dir, "/") {
+		opaque = opaque || isOpaque(up)
+		next, err := openDir(int(up.Fd()), part)
+		switch {
+		case err == unix.ENOENT && !opaque:
+			return nil, nil
+		case err == unix.ENOENT, err == unix.ENOTDIR, err == unix.ELOOP:
+			err := each(low, func(name string) error { return w.vanished(low, name, name) })
+			if err != nil {
+				return nil, err
+			}
+			return w.sorted(), nil
+		case err != nil:
+			return nil, err
+		}
+		up.Close()
+		up = next
+	}
+	if err := w.dir(up, low, "", opaque); err != nil {
+		return nil, err
+	}
+	return w.sorted(), nil
+}
+
 // Copy is Overlay for a copy of lower that was changed.
 func Copy(changed, lower int, limit int64) ([]wire.Change, error) {
 	return diff(changed, lower, limit, true)

@@ -34,9 +34,17 @@ type Config struct {
 	// Bare means that the server is not process 1 but one of the host's among others,
 	// which Spawn's thread cannot signal.
 	Bare bool
+	// User is whom commands run as, and who owns what Write makes. Default: this process's.
+	User *User
 	// Resumable keeps answers until the client has seen them, so that another
 	// stream can take over.
 	Resumable bool
+}
+
+// User is whom commands run as. Who is not user 0 has no rights but his own.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // further ones
 }
 
 // Server runs commands and handles files on request. It must be process 1 of its
@@ -279,7 +287,7 @@ func (s *Server) carryOut(f Frame, c *call) (body func(*Encoder), err error) {
 			return nil, err
 		}
 		var err error
-		s.Files(func() { err = WriteChanges(changes) })
+		s.Files(func() { err = s.User.write(changes) })
 		return nil, err
 	case KindDiff:
 		limit := d.Uint()

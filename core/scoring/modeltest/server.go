@@ -74,11 +74,12 @@ func Says(w http.ResponseWriter, texts ...string) {
 		Content string `json:"content"`
 	}
 	type choice struct {
+		Index   int     `json:"index"`
 		Message message `json:"message"`
 	}
 	var cs []choice
-	for _, t := range texts {
-		cs = append(cs, choice{message{t}})
+	for i, t := range texts {
+		cs = append(cs, choice{i, message{t}})
 	}
 	json.NewEncoder(w).Encode(map[string]any{
 		"choices": cs, "usage": map[string]int{"prompt_tokens": PromptTokens, "completion_tokens": CompletionTokens},

@@ -47,7 +47,7 @@ class Workspace:
     image: str = proto.text(1)  # an OCI reference; "" for the host's tool chain with files
     files: List[File] = proto.many(2, File)
     patches: List[str] = proto.texts(3)  # unified diffs
-    dir: str = proto.text(4)  # absolute; "" means /workspace
+    dir: str = proto.text(4)  # absolute; "" means the directory that the image names, else /workspace
     env: List[str] = proto.texts(5)  # KEY=VALUE of every command
 
 

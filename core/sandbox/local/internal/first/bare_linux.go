@@ -40,13 +40,14 @@ func (s *server) bare() error {
 	if s.upper, err = unix.Open(s.setup.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return &os.PathError{Op: "open", Path: s.setup.Dir, Err: err}
 	}
-	if s.lower, err = unix.Open(s.setup.Lower, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return &os.PathError{Op: "open", Path: s.setup.Lower, Err: err}
+	lower := s.setup.Lowers[0]
+	if s.lower, err = unix.Open(lower, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return &os.PathError{Op: "open", Path: lower, Err: err}
 	}
 	if s.rules, err = ruleset(&unix.LandlockRulesetAttr{Handled_access_fs: everyRight}); err != nil {
 		return err
 	}
-	allow := map[string]uint64{s.setup.Dir: everyRight, s.setup.Base: everyRight, s.setup.Lower: mayRead, "/proc": mayRead}
+	allow := map[string]uint64{s.setup.Dir: everyRight, s.setup.Base: everyRight, lower: mayRead, "/proc": mayRead}
 	for _, b := range s.setup.Binds {
 		allow[b.Path] = mayRun
 	}

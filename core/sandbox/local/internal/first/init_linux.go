@@ -9,12 +9,14 @@ import (
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 )
 
-// Descriptors that come with the process: the control socket, and for the first
-// process the tree of the workspace's files, those of the binds that come as such,
-// and the files of control groups to write to.
+// Descriptors of a first process. The control socket comes with it, and the files of
+// control groups to write to, whose number is its argument. The trees come over the
+// socket, once it is known what the process is the first of: that of the workspace's
+// files and those of the binds that come as such. They lie above all others.
 const (
 	controlFD   = 3
-	firstTreeFD = 4
+	firstJoinFD = 4
+	firstTreeFD = 200
 )
 
 // init turns a process that was started as one of this package into that. It does so here and not in main because everything that this package does not
@@ -36,11 +38,19 @@ func init() {
 func begin() {
 	// The host may have inherited descriptors that lack the flag.
 	unix.CloseRange(controlFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	s := &server{rights: make(chan struct{}), ready: make(chan error, 1), spawn: make(chan func())}
+	go s.spawner()
+	if more, err := receiveTrees(); err != nil {
+		fmt.Fprintln(os.Stderr, "trees:", err)
+		os.Exit(1)
+	} else if !more {
+		os.Exit(0) // the host is gone, or wants no sandbox of this process
+	}
 	if err := unix.SetNonblock(controlFD, true); err != nil {
 		fmt.Fprintln(os.Stderr, "control socket:", err)
 		os.Exit(1)
 	}
-	s := &server{conn: os.NewFile(controlFD, "control"), rights: make(chan struct{}), ready: make(chan error), spawn: make(chan func())}
+	s.conn = os.NewFile(controlFD, "control")
 	f, err := toolserver.ReadFrame(s.conn)
 	if err != nil {
 		os.Exit(1)
@@ -48,7 +58,6 @@ func begin() {
 	d := &toolserver.Decoder{B: f.Body}
 	s.setup.Decode(d)
 	if err = d.Err(); err == nil {
-		go s.spawner()
 		err = s.prepare()
 	}
 	toolserver.WriteAnswer(s.conn, f.ID, err)
@@ -61,4 +70,24 @@ func begin() {
 		s.tools.End()
 	}
 	os.Exit(0)
+}
+
+// SendTrees hands the trees of a sandbox to its first process, at the other end of a
+// control socket.
+func SendTrees(fd int, trees []int) error { return Send(fd, []byte{0}, trees...) }
+
+// receiveTrees puts what SendTrees sent from firstTreeFD on. It waits for it, and
+// tells whether anything came.
+func receiveTrees() (bool, error) {
+	b, files, err := receive(controlFD, 1)
+	if b == nil || err != nil {
+		return false, err
+	}
+	for _, f := range files {
+		if _, err := unix.FcntlInt(uintptr(f), unix.F_DUPFD_CLOEXEC, firstTreeFD); err != nil {
+			return false, fmt.Errorf("keep a tree: %w", err)
+		}
+		unix.Close(f)
+	}
+	return true, nil
 }

@@ -50,7 +50,8 @@ func TestRoundTrip(t *testing.T) {
 			return nil
 		}
 		roundTrip(t, &Setup{Base: "b", Disk: genNum.Draw(t, "disk"), Binds: []Bind{{Path: "/a", Target: "/b", File: true}, {Path: "/c", Tree: true}},
-			Links: texts(), Files: texts(), Filter: []byte{1, 2}, Proc: rapid.Bool().Draw(t, "proc"), MaxProcs: 3}, &Setup{})
+			Links: texts(), Files: texts(), Filter: []byte{1, 2}, Proc: rapid.Bool().Draw(t, "proc"), MaxProcs: 3,
+			Lowers: texts(), Image: true, User: &toolserver.User{UID: rapid.Uint32().Draw(t, "uid"), GID: 7, Groups: []uint32{1, 2}}}, &Setup{})
 		roundTrip(t, &Spawn{ID: rapid.Uint32().Draw(t, "id"), Range: true, User: genNum.Draw(t, "user"), Values: texts()}, &Spawn{})
 		roundTrip(t, &Spawned{ID: 3, Status: genNum.Draw(t, "status"), Text: rapid.String().Draw(t, "text")}, &Spawned{})
 	})

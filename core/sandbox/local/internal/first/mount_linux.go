@@ -68,7 +68,7 @@ func (s *server) mounts() error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	lower, trees, scratch, err := s.trees()
+	lowers, trees, scratch, err := s.trees()
 	if err != nil {
 		return err
 	}
@@ -84,39 +84,31 @@ func (s *server) mounts() error {
 	if err := os.Chdir(s.setup.Base); err != nil {
 		return err
 	}
-	for _, d := range []string{"upper", "work", "lower", "root"} {
+	for _, d := range []string{"upper", "work", "l", "root"} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return err
 		}
 	}
-	if err := attach(lower, "lower"); err != nil {
-		return err
+	// Relative paths, as mountinfo shows them to whoever is inside; and short ones, as all
+	// options share a page.
+	stack := ""
+	for i, fd := range lowers {
+		name := fmt.Sprintf("l/%d", i)
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return err
+		}
+		if err := attach(fd, name); err != nil {
+			return err
+		}
+		stack += ":" + name
 	}
-	if err := mount("root", "root", "", unix.MS_BIND, ""); err != nil {
-		return err
+	stack = "lowerdir=" + stack[1:] + ",userxattr"
+	if s.setup.Image {
+		err = s.image(stack)
+	} else {
+		err = s.workspace(stack, trees)
 	}
-	work := path.Join("root", s.setup.Dir)
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return err
-	}
-	// Relative paths, as mountinfo shows them to whoever is inside.
-	const opt = "lowerdir=lower,upperdir=upper,workdir=work,userxattr"
-	if err := mount("workspace", work, "overlay", unix.MS_NOSUID|unix.MS_NODEV, opt); err != nil {
-		return err
-	}
-	if s.upper, err = unix.Open("upper", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return err
-	}
-	if s.lower, err = unix.Open("lower", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return err
-	}
-	if err := unix.Unmount("lower", unix.MNT_DETACH); err != nil {
-		return err
-	}
-	if err := os.Chdir("root"); err != nil {
-		return err
-	}
-	if err := s.skeleton(trees); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
@@ -128,9 +120,79 @@ func (s *server) mounts() error {
 	return os.Chdir("/")
 }
 
-// trees gives the descriptors of the workspace's files, of the binds, and of the
+// written are the options of an overlay that keeps what is written in upper.
+const written = ",upperdir=upper,workdir=work"
+
+// workspace makes a root of the tool chain with the workspace's files in it, and makes
+// it the working directory.
+func (s *server) workspace(stack string, trees []int) (err error) {
+	if err := mount("root", "root", "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	work := path.Join("root", s.setup.Dir)
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	if err := mount("workspace", work, "overlay", unix.MS_NOSUID|unix.MS_NODEV, stack+written); err != nil {
+		return err
+	}
+	if err := s.keep("l/0"); err != nil {
+		return err
+	}
+	if err := os.Chdir("root"); err != nil {
+		return err
+	}
+	return s.skeleton(trees)
+}
+
+// image makes the root of an image's layers, and makes it the working directory. The
+// topmost layer is the driver's: it has all mount points as real directories, so that
+// no link of the image leads a mount elsewhere.
+func (s *server) image(stack string) error {
+	for _, d := range []string{"dev", "seen"} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	// A second overlay without an upper directory shows the files as they were.
+	if err := mount("image", "seen", "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, stack); err != nil {
+		return err
+	}
+	if err := mount("image", "root", "overlay", unix.MS_NOSUID|unix.MS_NODEV, stack+written); err != nil {
+		return err
+	}
+	if err := s.keep("seen"); err != nil {
+		return err
+	}
+	if err := os.Chdir("root"); err != nil {
+		return err
+	}
+	if err := mount("../dev", "dev", "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	for _, d := range []string{"dev/pts", "dev/shm"} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Chmod("dev/shm", 0o777|fs.ModeSticky), s.devices(), s.procfs())
+}
+
+// keep opens what Diff compares, which stays outside the new root.
+func (s *server) keep(lower string) (err error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	if s.upper, err = unix.Open("upper", flags, 0); err != nil {
+		return err
+	}
+	if s.lower, err = unix.Open(lower, flags, 0); err != nil {
+		return err
+	}
+	return unix.Unmount(lower, unix.MNT_DETACH)
+}
+
+// trees gives the descriptors of the lower directories, of the binds, and of the
 // scratch directory, -1 if that is to be made in memory.
-func (s *server) trees() (lower int, binds []int, scratch int, err error) {
+func (s *server) trees() (lowers, binds []int, scratch int, err error) {
 	next := firstTreeFD
 	take := func(path string, inherited bool) (int, error) {
 		if !inherited {
@@ -139,24 +201,28 @@ func (s *server) trees() (lower int, binds []int, scratch int, err error) {
 		next++
 		return next - 1, nil
 	}
-	if lower, err = take(s.setup.Lower, s.setup.Lower == ""); err != nil {
-		return 0, nil, -1, err
+	for _, l := range s.setup.Lowers {
+		fd, err := take(l, l == "")
+		if err != nil {
+			return nil, nil, -1, err
+		}
+		lowers = append(lowers, fd)
 	}
 	for _, b := range s.setup.Binds {
 		fd, err := take(b.Path, b.Tree)
 		if err != nil {
-			return 0, nil, -1, err
+			return nil, nil, -1, err
 		}
 		binds = append(binds, fd)
 	}
 	switch {
 	case s.setup.Given:
-		return lower, binds, next, nil
+		return lowers, binds, next, nil
 	case s.setup.Scratch != "":
 		scratch, err = OpenScratch(s.setup.Scratch)
-		return lower, binds, scratch, err
+		return lowers, binds, scratch, err
 	}
-	return lower, binds, -1, nil
+	return lowers, binds, -1, nil
 }
 
 // skeleton fills the root, which is the working directory, with the tool chain

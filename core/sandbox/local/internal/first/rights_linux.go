@@ -2,6 +2,8 @@ package first
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,4 +32,24 @@ func dropCapabilities() error {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	return nil
+}
+
+// least is what this process needs itself of what it limits.
+const least = 64 << 20
+
+// bind sets the limits of every command on this process, which they inherit them from.
+func (s *Setup) bind() error {
+	if n := s.MaxData; n > 0 {
+		n = max(n, least)
+		if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return err
+		}
+	}
+	if s.Scratch == "" {
+		return nil
+	}
+	// The signal would end this process over a file that is written for the host. To
+	// ignore it would be inherited, so it is received.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
+	return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: s.Disk, Max: s.Disk})
 }

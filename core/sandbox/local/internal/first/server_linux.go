@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -59,8 +61,20 @@ func (s *server) prepare() error {
 	if err := <-s.ready; err != nil {
 		return err
 	}
-	config := toolserver.Config{Spawn: s.onSpawner, OOM: standing, Limits: s.setup.limits(), Bare: s.setup.Bare,
+	config := toolserver.Config{Spawn: s.onSpawner, OOM: standing, Limits: s.setup.limits(), Bare: s.setup.Bare, User: s.setup.User,
 		Diff: func(limit int64) ([]wire.Change, error) { return toolserver.Overlay(s.upper, s.lower, limit) }}
+	if s.setup.Image {
+		config.Diff = func(limit int64) ([]wire.Change, error) {
+			return toolserver.OverlayAt(s.upper, s.lower, strings.TrimPrefix(s.setup.Dir, "/"), limit)
+		}
+		if _, err := os.Stat("/bin/sh"); err != nil && config.Limits != "" {
+			// No shell can set them before a command.
+			config.Limits = ""
+			if err := s.setup.bind(); err != nil {
+				return err
+			}
+		}
+	}
 	if s.setup.Bare {
 		config.Files = s.onFiles
 		config.Diff = func(limit int64) ([]wire.Change, error) { return toolserver.Copy(s.upper, s.lower, limit) }
@@ -118,27 +132,18 @@ func (s *server) spawner() {
 // join moves this thread, or the whole process, into control groups of version 1,
 // which one depends on the file. Where it is this thread alone, commands inherit
 // its place, and whatever they use up, the rest of the process can go on. A move
-// waits for every CPU once; meanwhile the file systems are mounted.
+// waits for every CPU once, which is why it is made ahead.
 func (s *server) join() error {
-	fd := firstTreeFD
-	if s.setup.Lower == "" {
-		fd++
+	joins, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
 	}
-	for _, b := range s.setup.Binds {
-		if b.Tree {
-			fd++
-		}
-	}
-	if s.setup.Given {
-		fd++
-	}
-	for range s.setup.Joins {
+	for fd := firstJoinFD; fd < firstJoinFD+joins; fd++ {
 		// Zero is the caller. The kernel goes by the rights of who opened the file.
 		if _, err := unix.Write(fd, []byte("0")); err != nil {
 			return fmt.Errorf("join a control group: %w", err)
 		}
 		unix.Close(fd)
-		fd++
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package first
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -21,14 +22,15 @@ import (
 // and a second one once the process has ended and was waited for.
 
 // Spawn asks for a process. With it come descriptors: stderr, the process's end of
-// the control socket, the trees, and if Group is set that of a control group of
-// version 2.
+// the control socket, Joins files of control groups of version 1 to write to, and if
+// Group is set that of a control group of version 2.
 type Spawn struct {
 	ID     uint32
 	Range  bool   // map the ids from 0 on to Count ids from User and Team on; else only 0, to User and Team
 	User   uint64 // of the host
 	Team   uint64 // the group id
 	Count  uint64
+	Joins  uint64
 	Group  bool
 	Values []string // the environment
 	Bare   bool     // make no namespaces; with Range, run as User and Team
@@ -41,6 +43,7 @@ func (s *Spawn) Encode(e *toolserver.Encoder) {
 	e.Uint(s.User)
 	e.Uint(s.Team)
 	e.Uint(s.Count)
+	e.Uint(s.Joins)
 	e.Bool(s.Group)
 	e.Strings(s.Values)
 	e.Bool(s.Bare)
@@ -53,6 +56,7 @@ func (s *Spawn) Decode(d *toolserver.Decoder) {
 	s.User = d.Uint()
 	s.Team = d.Uint()
 	s.Count = d.Uint()
+	s.Joins = d.Uint()
 	s.Group = d.Bool()
 	s.Values = d.Strings()
 	s.Bare = d.Bool()
@@ -88,16 +92,23 @@ func (s *Spawned) Decode(d *toolserver.Decoder) {
 	s.Number = d.Uint()
 }
 
-// Bounds of a packet: the message, and the descriptors with it.
+// Bounds of a packet: the message, and the descriptors with it, of which the kernel
+// takes no more.
 const (
 	PacketSize  = 16 << 10
-	PacketFiles = 64
+	PacketFiles = 253
 )
 
 // Receive reads one packet of fd. The descriptors get the close-on-exec flag. No
 // bytes mean that the other end is closed.
-func Receive(fd int) ([]byte, []int, error) {
-	b, oob := make([]byte, PacketSize), make([]byte, unix.CmsgSpace(4*PacketFiles))
+func Receive(fd int) ([]byte, []int, error) { return receive(fd, PacketSize) }
+
+// ErrNoDescriptors comes with a packet whose descriptors this process had no room for.
+var ErrNoDescriptors = unix.EMFILE
+
+// receive is Receive for packets, or pieces of a stream, of size bytes at most.
+func receive(fd, size int) ([]byte, []int, error) {
+	b, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*PacketFiles))
 	for {
 		n, oobn, flags, _, err := unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
@@ -120,6 +131,9 @@ func Receive(fd int) ([]byte, []int, error) {
 		}
 		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			closeAll(files)
+			if flags&unix.MSG_TRUNC == 0 {
+				return b[:n], nil, ErrNoDescriptors
+			}
 			return nil, nil, unix.EMSGSIZE
 		}
 		return b[:n], files, nil
@@ -220,7 +234,7 @@ func (s *spawner) fork(r *Spawn, files []int) (pid, pidfd int, err error) {
 	for _, f := range files {
 		attr.Files = append(attr.Files, uintptr(f))
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{name}, attr)
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{name, strconv.FormatUint(r.Joins, 10)}, attr)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -16,6 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/patch"
 	"github.com/valence-rl/valence/core/sandbox/seccomp"
 	"github.com/valence-rl/valence/core/sandbox/toolserver"
 	"github.com/valence-rl/valence/sdk/wire"
@@ -27,7 +30,7 @@ const socket = "@valence-toolserver"
 
 // Main does what args say and gives the exit code.
 func Main(args []string) int {
-	err := errors.New("usage: copy | serve | attach | dial NETWORK/ADDRESS...")
+	err := errors.New("usage: copy, serve, attach, or dial and any number of NETWORK/ADDRESS")
 	if len(args) > 0 {
 		switch args[0] {
 		case Copy:
@@ -68,6 +71,10 @@ func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("it is not process 1 of a container")
 	}
+	begun, err := os.Getwd()
+	if err != nil {
+		return err
+	}
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
@@ -93,14 +100,24 @@ func serve() error {
 			if err := d.Err(); err != nil {
 				return nil, err
 			}
-			t, err := s.lay()
+			h := hello()
+			if h.Dir = s.Dir; h.Dir == "" {
+				if h.Dir = begun; begun == "/" {
+					h.Dir = DefaultDir
+				}
+			}
+			t, err := s.lay(h.Dir)
+			var e *diag.Error
+			if errors.As(err, &e) && e.Kind == diag.KindData {
+				h.Refused = e.Error()
+				return h.Encode, nil
+			}
 			if err != nil {
 				return nil, err
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			tree = t
-			h := hello()
 			return h.Encode, nil
 		},
 		Diff: func(limit int64) ([]wire.Change, error) {
@@ -165,18 +182,49 @@ func spawner() (func(func()), error) {
 	}, nil
 }
 
-// lay makes the workspace and remembers it.
-func (s *Setup) lay() (*toolserver.Tree, error) {
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+// lay makes the workspace in dir and remembers it. What is wrong with files and patches
+// is of diag.KindData.
+func (s *Setup) lay(dir string) (*toolserver.Tree, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	for i := range s.Files {
-		s.Files[i].Path = path.Join(s.Dir, s.Files[i].Path)
-	}
-	if err := toolserver.WriteChanges(s.Files); err != nil {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return nil, err
 	}
-	return toolserver.Remember(s.Dir)
+	defer root.Close()
+	changes, err := patch.Over(func(name string) (wire.Change, error) { return read(root, name) }, s.Files, s.Patches...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range changes {
+		changes[i].Path = path.Join(dir, changes[i].Path)
+	}
+	if err := toolserver.WriteChanges(changes); err != nil {
+		return nil, err
+	}
+	return toolserver.Remember(dir)
+}
+
+// read gives what the image has at name.
+func read(root *os.Root, name string) (wire.Change, error) {
+	info, err := root.Lstat(name)
+	if errors.Is(err, unix.ENOTDIR) {
+		err = fs.ErrNotExist // a folder of the patch is a file of the image
+	}
+	if err != nil {
+		return wire.Change{}, err
+	}
+	c := wire.Change{Path: name, Exec: info.Mode()&0o100 != 0}
+	switch {
+	case info.Mode().IsRegular():
+		c.Data, err = root.ReadFile(name)
+	case info.Mode()&fs.ModeSymlink != 0:
+		c.Symlink, err = root.Readlink(name)
+	default:
+		err = diag.Errorf(diag.KindData, "read the image", name, "it is no file")
+	}
+	return c, err
 }
 
 func hello() Hello {
