@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -281,7 +282,7 @@ func (m *Bench) prepare(ctx context.Context) error {
 			m.dropped = append(m.dropped, g.Name+": does not end within "+limit.String())
 			continue
 		case len(u.stable) == 0:
-			m.dropped = append(m.dropped, g.Name+": no test of it passes each time: "+lastLine(first[i].Log))
+			m.dropped = append(m.dropped, g.Name+": no test of it passes each time: "+cause(first[i].Log))
 			continue
 		}
 		for _, f := range g.Files {
@@ -317,7 +318,7 @@ func (m *Bench) honest(ctx context.Context) error {
 		if v.Solved {
 			return nil
 		}
-		m.dropped = append(m.dropped, "as "+prefix+m.lab.Runner.Name+": "+lastLine(v.Reason))
+		m.dropped = append(m.dropped, "as "+prefix+m.lab.Runner.Name+": "+cause(v.Reason))
 	}
 	return m.fail("the tests pass one by one, but not together: %s", m.dropped[len(m.dropped)-1])
 }
@@ -356,14 +357,21 @@ func (m *Bench) all(units []unit) []string {
 	return out
 }
 
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	s = s[strings.LastIndexByte(s, '\n')+1:]
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "…"
+// cause is the line of a log that tells best why tests do not run: the last that names
+// an error, and without one the last of all.
+func cause(log string) string {
+	log = strings.TrimSpace(log)
+	line := log[strings.LastIndexByte(log, '\n')+1:]
+	if named := namesError.FindAllString(log, -1); len(named) > 0 {
+		line = strings.TrimSpace(named[len(named)-1])
 	}
-	return s
+	if len(line) > 200 {
+		line = strings.ToValidUTF8(line[:200], "") + "…"
+	}
+	return line
 }
+
+var namesError = regexp.MustCompile(`(?m)^(?:E +)?[\w.]*(?:Error|Exception)\b.*$`)
 
 // relevant gives the units whose files mention a function, those that do most often
 // first; all of them where none does.

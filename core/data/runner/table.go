@@ -66,9 +66,11 @@ func read(name, text string) (Table, error) {
 
 // settle checks an entry and fills in what follows from it.
 func (r *Runner) settle() error {
-	for key, value := range map[string]string{"name": r.Name, "language": r.Language, "command": r.Command, "parser": r.Parser, "functions": r.Functions} {
-		if value == "" {
-			return fmt.Errorf("%s is missing", key)
+	for _, k := range []struct{ key, value string }{
+		{"name", r.Name}, {"language", r.Language}, {"command", r.Command}, {"parser", r.Parser}, {"functions", r.Functions},
+	} {
+		if k.value == "" {
+			return fmt.Errorf("%s is missing", k.key)
 		}
 	}
 	if r.Unit == "" {
