@@ -15,11 +15,10 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := t.TempDir()
 	transporttest.Run(t, transporttest.Subject{
 		Nature: transporttest.Module,
 		Open: func(ctx context.Context, memory int64) (transport.Transport, error) {
-			return wasm.Open(ctx, m.Wasm, wasm.Config{Memory: memory, Cache: cache})
+			return wasm.Open(ctx, m.Wasm, wasm.Config{Memory: memory, Cache: wasm.Compiled})
 		},
 		Foreign: func(ctx context.Context) error {
 			_, err := wasm.Open(ctx, later, wasm.Config{})

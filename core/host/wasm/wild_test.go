@@ -15,6 +15,9 @@ func wild(t testing.TB, c Config) *Module {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.Cache == "" {
+		c.Cache = Compiled
+	}
 	m, err := Open(t.Context(), built.Wasm, c)
 	if err != nil {
 		t.Fatal(err)
