@@ -161,13 +161,16 @@ func line(out *strings.Builder, mark byte, text string) {
 // binary is git's test: a NUL among the first 8000 bytes.
 func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
 
-// blob is the start of git's object name of b.
-func blob(b []byte) string {
+// object is git's name of b.
+func object(b []byte) string {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", len(b))
 	h.Write(b)
-	return fmt.Sprintf("%x", h.Sum(nil))[:7]
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
+
+// blob is the start of it.
+func blob(b []byte) string { return object(b)[:7] }
 
 // name is prefix+path, in git's quotes if a byte of it could be misread. Escapes
 // are octal throughout, which every reader of diffs takes.

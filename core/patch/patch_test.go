@@ -82,7 +82,7 @@ func TestApply(t *testing.T) {
 		{"leaves the tree", "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+hi\n", nil, "not a clean path"},
 		{"absolute", "diff --git a//etc/x b//etc/x\nnew file mode 100644\n--- /dev/null\n+++ b//etc/x\n@@ -0,0 +1 @@\n+hi\n", nil, "inconsistent"},
 		{"version control", "--- /dev/null\n+++ b/sub/.git/config\n@@ -0,0 +1 @@\n+hi\n", nil, ".git"},
-		{"submodule", "diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject commit 1\n", nil, "mode 160000"},
+		{"submodule", "diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject commit 1\n", nil, "submodule"},
 		{"binary without data", "diff --git a/a.txt b/a.txt\nindex 1..2 100644\nBinary files a/a.txt and b/a.txt differ\n", nil, "not how"},
 		{"hunk without header", "@@ -1 +1 @@\n-one\n+1\n", nil, "without file header"},
 		{"newline vanishes inside", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n\\ No newline at end of file\n", nil, "newline"},
