@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/hostile"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -390,6 +391,11 @@ func FuzzApply(f *testing.F) {
 	f.Add("", "--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+hi\n")
 	f.Add("x", "diff --git a/f b/h\nsimilarity index 100%\nrename from f\nrename to h\n")
 	f.Add("x", "diff --git a/f b/f\nindex 1..2 100644\nGIT binary patch\nliteral 3\nKcmYdfKnMT;00961\n\nliteral 0\nHcmV?d00001\n\n")
+	for _, d := range hostile.Diffs() {
+		if len(d.Text) < 1<<10 && len(d.Files()) == 1 {
+			f.Add(string(d.Files()[0].Data), d.Text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, content, diff string) {
 		read := func(p string) ([]byte, error) {
 			if p == "f" {
