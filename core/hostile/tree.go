@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -376,4 +377,52 @@ func (f *folder) write(store func([]byte) string) string {
 		entry("40000", n, f.below[n].write(store))
 	}
 	return store([]byte(strings.Join(lines, "")))
+}
+
+// Script gives shell commands that leave the corpus in the working directory, as an agent
+// could, and the changes that are to be seen then, sorted by path. What is long or
+// hidden is left out.
+func Script() (script string, want []sdk.Change) {
+	var b strings.Builder
+	for _, e := range Entries() {
+		if !e.onDisk() || len(e.Data) > 1<<10 || e.Hidden {
+			continue
+		}
+		name := quoted("./" + e.Path)
+		fmt.Fprintf(&b, "mkdir -p -- %s\n", quoted("./"+filepath.Dir(e.Path)))
+		c := sdk.Change{Path: e.Path, Exec: e.Exec}
+		switch e.Kind {
+		case SymbolicLink:
+			c.Symlink = e.To
+			fmt.Fprintf(&b, "ln -s -- %s %s\n", quoted(e.To), name)
+		case Pipe:
+			fmt.Fprintf(&b, "mkfifo -- %s\n", name)
+			continue // no change can say so
+		case HardLink:
+			c.Data = []byte("x = 1\n")
+			// Where there are no hard links, a copy does.
+			fmt.Fprintf(&b, "ln -- %[1]s %[2]s 2>/dev/null || cp -- %[1]s %[2]s\n", quoted("./"+e.To), name)
+		default:
+			if e.Data != "" {
+				c.Data = []byte(e.Data)
+			}
+			fmt.Fprintf(&b, "printf '%s' > %s\n", octal(e.Data), name)
+			if e.Exec {
+				fmt.Fprintf(&b, "chmod 755 -- %s\n", name)
+			}
+		}
+		want = append(want, c)
+	}
+	slices.SortFunc(want, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
+	return b.String(), want
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func octal(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, `\%03o`, s[i])
+	}
+	return b.String()
 }

@@ -212,8 +212,14 @@ func TestDiffText(t *testing.T) {
 		{Path: "l", Symlink: "m.py"},
 	})
 	want := `diff --git a/bin b/bin
-index f76dd23..bdc955b 100644
-Binary files a/bin and b/bin differ
+index f76dd238ade08917e6712764a16a22005a50573d..bdc955b7b2e610ad5a72302b139a2e6cb325519a 100644
+GIT binary patch
+literal 2
+Nc${Kj1Oxy8|Nj6300IC2
+
+literal 1
+Mc${JY1ONd4{{R610RR91
+
 diff --git a/go.sh b/go.sh
 old mode 100644
 new mode 100755
@@ -267,7 +273,7 @@ index 0000000..32f95c0
 
 // genText draws texts of few distinct lines, so that differences interleave.
 var genText = rapid.Custom(func(t *rapid.T) string {
-	lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "-- x", "++ y", "@@ -1 +1 @@", "\\ No", "diff --git a/x b/x", "é\r", "\xff"}), 0, 40).Draw(t, "lines")
+	lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "-- x", "++ y", "@@ -1 +1 @@", "\\ No", "diff --git a/x b/x", "é\r", "\xff", "\x00"}), 0, 40).Draw(t, "lines")
 	s := strings.Join(lines, "\n")
 	if rapid.Bool().Draw(t, "eol") {
 		s += "\n"
