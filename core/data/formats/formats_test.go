@@ -163,9 +163,16 @@ func TestSWEGym(t *testing.T) {
 		t.Fatal(bad)
 	}
 	r := recs[0]
-	if r.Source != "swegym" || r.Workspace.Image != "xingyaoww/sweb.eval.x86_64.getmoto_s_moto-5752:latest" || r.LogParser != "pytest" ||
-		r.TestCommand != "source /opt/miniconda3/bin/activate testbed\npytest -rA --color=no 'tests/test_shop.py'\n" || meta(r, "version") != "4.0" {
+	if r.Source != "swegym" || r.Workspace.Image != "xingyaoww/sweb.eval.x86_64.getmoto_s_moto-5752:latest" || r.LogParser != "parse_log_pytest" ||
+		!strings.Contains(r.TestCommand, "source /opt/miniconda3/bin/activate testbed\n: '>>>>> Start Test Output'\npytest -rA --color=no 'tests/test_shop.py'\nSWEBENCH_TEST_EXIT_CODE=$?\n: '>>>>> End Test Output'\n") || meta(r, "version") != "4.0" {
 		t.Errorf("%+v", r)
+	}
+	// The tests of mypy are cases in files of data.
+	cases := bench(map[string]any{"instance_id": "python__mypy-1", "repo": "python/mypy", "version": "1.4",
+		"test_patch": "--- a/test-data/unit/check-a.test\n+++ b/test-data/unit/check-a.test\n@@ -1 +1,3 @@\n x\n+[case testOne]\n+[case testTwo-skip]\n"})
+	recs, bad = imported(t, Options{}, file(t, cases))
+	if len(bad) > 0 || recs[0].Source != "swegym" || recs[0].LogParser != "parse_log_pytest" || !strings.Contains(recs[0].TestCommand, "-k 'testOne or testTwo-skip'\n") {
+		t.Errorf("%+v, %v", recs, bad)
 	}
 	// The same columns, another repository: SWE-bench's own, unless it is said.
 	row["repo"] = "acme/shop"

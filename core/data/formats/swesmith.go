@@ -35,7 +35,7 @@ func sweSmith(r *row) *sdk.Record {
 			}
 		}
 		if rec.TestCommand = pytest(rec.TestFiles); rec.TestCommand != "" {
-			rec.LogParser = "pytest"
+			rec.LogParser = harnessPytest
 		}
 	}
 	rec.Meta = r.keep("repo")
