@@ -231,6 +231,22 @@ func TestR2EGym(t *testing.T) {
 	if err != nil || len(fixed) != 2 || string(fixed[0].Data) != "x = 1\ny = 3\n" {
 		t.Errorf("%v, error %v", fixed, err)
 	}
+	// A file that is emptied is not removed, and one that is made may be empty.
+	side := func(d m, minus, plus string) m {
+		d["minus_file"], d["plus_file"] = m{"path": minus}, m{"path": plus}
+		return d
+	}
+	row["parsed_commit_content"] = content(m{"old_commit_hash": "1234567890", "file_diffs": []m{
+		side(diff("emptied.py", "x\n", ""), "a/emptied.py", "b/emptied.py"), side(diff("gone.py", "x\n", ""), "a/gone.py", "/dev/null"),
+		side(diff("made.py", "", ""), "/dev/null", "b/made.py"), side(diff("mode.py", "", ""), "a/mode.py", "b/mode.py")}})
+	recs, bad = imported(t, Options{}, file(t, row))
+	if len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	fixed, err = patch.Tree([]sdk.File{{Path: "emptied.py", Data: []byte("x\n")}, {Path: "gone.py", Data: []byte("x\n")}, {Path: "mode.py"}}, recs[0].Patch)
+	if err != nil || len(fixed) != 3 || fixed[0].Path != "emptied.py" || len(fixed[0].Data) != 0 || fixed[1].Path != "made.py" {
+		t.Errorf("%v, error %v", fixed, err)
+	}
 	row["parsed_commit_content"] = "no JSON"
 	row["commit_hash"] = "2"
 	if _, bad := imported(t, Options{}, file(t, row)); len(bad) != 1 || bad[0].Field != "parsed_commit_content" {
