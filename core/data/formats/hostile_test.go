@@ -239,3 +239,34 @@ func TestHostileFolders(t *testing.T) {
 		}
 	}
 }
+
+// FuzzHarbor: a task's own file may be anything.
+func FuzzHarbor(f *testing.F) {
+	f.Add(harborToml, "Say hello.\n")
+	f.Add("version = \"1.0\"\n[environment]\nworkdir = \"../x\"\n[verifier.env]\n\"a b\" = \"'\"\n", "\xff")
+	dir := f.TempDir()
+	for name, text := range harborFiles(nil) {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			f.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, toml, instruction string) {
+		for name, text := range map[string]string{"task.toml": toml, "instruction.md": instruction} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := diffs{}
+		rec, bad := harbor(dir, seen)
+		if bad == nil {
+			bad = sound(rec, names{"task.name", "patch", "tests", "patch"}, seen)
+		}
+		if bad != nil && bad.text == "" {
+			t.Fatalf("%+v", bad)
+		}
+	})
+}
