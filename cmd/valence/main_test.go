@@ -40,6 +40,7 @@ func TestScripts(t *testing.T) {
 			"exits":    exits,
 			"registry": serveRegistry,
 			"image":    pushImage,
+			"testbed":  pushTestbed,
 			"module":   writeModule,
 			"key":      writeKey,
 			"flip":     flipBit,

@@ -82,6 +82,29 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(remote.Write(r, i))
 }
 
+// pushTestbed pushes the image of a small repository, with what stands for its runner of
+// tests, under the names that data sets have for it: testbed SOURCE REF….
+func pushTestbed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: testbed SOURCE REF…")
+	}
+	programs, err := imagetest.Programs("bash", "sh", "cat", "grep", "mkdir", "cp", "rm", "ls")
+	ts.Check(err)
+	runner := "#!/bin/sh\nif grep -q 'y = 2' /testbed/shop.py; then echo 'PASSED tests/test_shop.py::test_y'; echo 'PASSED tests/test_shop.py::test_x'; exit 0; fi\n" +
+		"echo 'FAILED tests/test_shop.py::test_y - assert 3 == 2'\necho 'PASSED tests/test_shop.py::test_x'\nexit 1\n"
+	i, err := imagetest.Make(v1.Config{WorkingDir: "/testbed", Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}, append([]imagetest.Entry{
+		imagetest.Folder("etc"), imagetest.File("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"), imagetest.Folder("root"), imagetest.Folder("tmp").Allow(0o1777),
+		imagetest.File("opt/miniconda3/bin/activate", ""), imagetest.File("usr/local/bin/pytest", runner).Allow(0o755),
+		imagetest.Folder("testbed"), imagetest.File("testbed/shop.py", ts.ReadFile(args[0])), imagetest.File("testbed/tests/test_shop.py", "1\n"),
+	}, programs...))
+	ts.Check(err)
+	for _, ref := range args[1:] {
+		r, err := name.ParseReference(ref)
+		ts.Check(err)
+		ts.Check(remote.Write(r, i))
+	}
+}
+
 // writeModule writes the least module of a plugin: module FILE NAME VERSION.
 func writeModule(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {

@@ -18,6 +18,7 @@ var leaves = map[string][]string{
 	"core/engine":              nil,
 	"core/sandbox":             nil,
 	"core/patch":               nil,
+	"core/hostile":             nil,
 	"core/buffer":              nil,
 	"core/grpo":                nil,
 	"core/policy":              {"core/engine"},

@@ -2,10 +2,14 @@ package patch
 
 import (
 	"bytes"
+	"compress/zlib"
 	"crypto/sha1"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
 
 	"github.com/valence-rl/valence/sdk"
 )
@@ -13,9 +17,12 @@ import (
 // context is the number of unchanged lines around a hunk, as git's default.
 const context = 3
 
-// Diff renders changes as git does, sorted by path. before gives a file's former
-// bytes (of a symbolic link: its target) and whether there was one. [Apply]
-// brings the changes back, binary files excepted: these are only noted.
+// Diff renders changes as git does with --binary, sorted by path. before gives a file's
+// former bytes (of a symbolic link: its target) and whether there was one. [Apply]
+// brings the changes back.
+//
+// Binary is what git takes for it, and text that is no UTF-8: whoever carries a diff on
+// need only carry Unicode.
 //
 // A change that leaves the bytes as they were counts as a change to executable if
 // its Exec is set and is left out otherwise, as before tells no modes. Deleting
@@ -41,8 +48,7 @@ func Diff(before func(path string) ([]byte, bool), changes []sdk.Change) string 
 			created(&out, c.Path, permission(c), c.Data)
 		case !bytes.Equal(old, c.Data):
 			head(&out, c.Path)
-			fmt.Fprintf(&out, "index %s..%s %s\n", blob(old), blob(c.Data), permission(c))
-			body(&out, name("a/", c.Path), name("b/", c.Path), old, c.Data)
+			body(&out, name("a/", c.Path), name("b/", c.Path), old, c.Data, " "+permission(c))
 		case c.Exec:
 			head(&out, c.Path)
 			out.WriteString("old mode 100644\nnew mode 100755\n")
@@ -64,38 +70,49 @@ func head(out *strings.Builder, path string) {
 
 func created(out *strings.Builder, path, mode string, data []byte) {
 	head(out, path)
-	fmt.Fprintf(out, "new file mode %s\nindex 0000000..%s\n", mode, blob(data))
-	body(out, "/dev/null", name("b/", path), nil, data)
+	fmt.Fprintf(out, "new file mode %s\n", mode)
+	body(out, none, name("b/", path), nil, data, "")
 }
 
 func deleted(out *strings.Builder, path string, data []byte) {
 	head(out, path)
-	fmt.Fprintf(out, "deleted file mode 100644\nindex %s..0000000\n", blob(data))
-	body(out, name("a/", path), "/dev/null", data, nil)
+	out.WriteString("deleted file mode 100644\n")
+	body(out, name("a/", path), none, data, nil, "")
 }
 
-// body renders the hunks, or the note that there would be some.
-func body(out *strings.Builder, from, to string, a, b []byte) {
+// none is the name of a file that is not there.
+const none = "/dev/null"
+
+// body renders the names of the contents and the hunks.
+func body(out *strings.Builder, from, to string, a, b []byte, mode string) {
+	x, y := object(a), object(b)
+	if from == none {
+		x = strings.Repeat("0", len(x))
+	}
+	if to == none {
+		y = strings.Repeat("0", len(y))
+	}
+	if binary(a) || binary(b) {
+		fmt.Fprintf(out, "index %s..%s%s\nGIT binary patch\n%s%s", x, y, mode, literal(b), literal(a))
+		return
+	}
+	fmt.Fprintf(out, "index %s..%s%s\n", x[:7], y[:7], mode)
 	if len(a) == 0 && len(b) == 0 {
 		return
 	}
-	if binary(a) || binary(b) {
-		fmt.Fprintf(out, "Binary files %s and %s differ\n", from, to)
-		return
-	}
 	fmt.Fprintf(out, "--- %s\n+++ %s\n", from, to)
-	x, y := split(string(a)), split(string(b))
-	gone, added := edits(number(x, y))
+	old, new := split(string(a)), split(string(b))
+	gone, added := edits(number(old, new))
 	i, j := 0, 0
 	for {
 		// Unchanged lines up to the next difference.
-		for i < len(x) && j < len(y) && !gone[i] && !added[j] {
+		for i < len(old) && j < len(new) && !gone[i] && !added[j] {
 			i, j = i+1, j+1
 		}
-		if i == len(x) && j == len(y) {
+		if i == len(old) && j == len(new) {
 			return
 		}
-		i, j = hunk(out, x, y, gone, added, i, j)
+		i, j = hunk(out, old, new, gone, added, i, j)
 	}
 }
 
@@ -158,15 +175,25 @@ func line(out *strings.Builder, mark byte, text string) {
 	}
 }
 
-// binary is git's test: a NUL among the first 8000 bytes.
-func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }
+// binary is git's test, a NUL among the first 8000 bytes, or says that b is no UTF-8.
+func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 || !utf8.Valid(b) }
 
-// blob is the start of git's object name of b.
-func blob(b []byte) string {
+// literal is a content as one half of a binary patch.
+func literal(b []byte) string {
+	var packed bytes.Buffer
+	w := zlib.NewWriter(&packed)
+	w.Write(b) // to memory, which takes it
+	w.Close()
+	half := &gitdiff.BinaryFragment{Method: gitdiff.BinaryPatchLiteral, Size: int64(len(b)), RawData: packed.Bytes()}
+	return half.String()
+}
+
+// object is git's name of b.
+func object(b []byte) string {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", len(b))
 	h.Write(b)
-	return fmt.Sprintf("%x", h.Sum(nil))[:7]
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // name is prefix+path, in git's quotes if a byte of it could be misread. Escapes

@@ -69,6 +69,9 @@ func touched(f *gitdiff.File) (Touched, error) {
 		return t, fail(t.Path, "the diff says that a binary file differs, but not how")
 	}
 	for i, h := range f.TextFragments {
+		if h.OldPosition < 0 || h.NewPosition < 0 {
+			return t, fail(t.Path, "hunk %d of %d: a line before the first", i+1, len(f.TextFragments))
+		}
 		if err := h.Validate(); err != nil {
 			return t, fail(t.Path, "hunk %d of %d: %w", i+1, len(f.TextFragments), err)
 		}

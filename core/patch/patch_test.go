@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/hostile"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -82,7 +83,7 @@ func TestApply(t *testing.T) {
 		{"leaves the tree", "--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+hi\n", nil, "not a clean path"},
 		{"absolute", "diff --git a//etc/x b//etc/x\nnew file mode 100644\n--- /dev/null\n+++ b//etc/x\n@@ -0,0 +1 @@\n+hi\n", nil, "inconsistent"},
 		{"version control", "--- /dev/null\n+++ b/sub/.git/config\n@@ -0,0 +1 @@\n+hi\n", nil, ".git"},
-		{"submodule", "diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject commit 1\n", nil, "mode 160000"},
+		{"submodule", "diff --git a/s b/s\nnew file mode 160000\n--- /dev/null\n+++ b/s\n@@ -0,0 +1 @@\n+Subproject commit 1\n", nil, "submodule"},
 		{"binary without data", "diff --git a/a.txt b/a.txt\nindex 1..2 100644\nBinary files a/a.txt and b/a.txt differ\n", nil, "not how"},
 		{"hunk without header", "@@ -1 +1 @@\n-one\n+1\n", nil, "without file header"},
 		{"newline vanishes inside", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n\\ No newline at end of file\n", nil, "newline"},
@@ -211,8 +212,14 @@ func TestDiffText(t *testing.T) {
 		{Path: "l", Symlink: "m.py"},
 	})
 	want := `diff --git a/bin b/bin
-index f76dd23..bdc955b 100644
-Binary files a/bin and b/bin differ
+index f76dd238ade08917e6712764a16a22005a50573d..bdc955b7b2e610ad5a72302b139a2e6cb325519a 100644
+GIT binary patch
+literal 2
+Nc${Kj1Oxy8|Nj6300IC2
+
+literal 1
+Mc${JY1ONd4{{R610RR91
+
 diff --git a/go.sh b/go.sh
 old mode 100644
 new mode 100755
@@ -266,7 +273,7 @@ index 0000000..32f95c0
 
 // genText draws texts of few distinct lines, so that differences interleave.
 var genText = rapid.Custom(func(t *rapid.T) string {
-	lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "-- x", "++ y", "@@ -1 +1 @@", "\\ No", "diff --git a/x b/x", "é\r", "\xff"}), 0, 40).Draw(t, "lines")
+	lines := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "-- x", "++ y", "@@ -1 +1 @@", "\\ No", "diff --git a/x b/x", "é\r", "\xff", "\x00"}), 0, 40).Draw(t, "lines")
 	s := strings.Join(lines, "\n")
 	if rapid.Bool().Draw(t, "eol") {
 		s += "\n"
@@ -390,6 +397,11 @@ func FuzzApply(f *testing.F) {
 	f.Add("", "--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+hi\n")
 	f.Add("x", "diff --git a/f b/h\nsimilarity index 100%\nrename from f\nrename to h\n")
 	f.Add("x", "diff --git a/f b/f\nindex 1..2 100644\nGIT binary patch\nliteral 3\nKcmYdfKnMT;00961\n\nliteral 0\nHcmV?d00001\n\n")
+	for _, d := range hostile.Diffs() {
+		if len(d.Text) < 1<<10 && len(d.Files()) == 1 {
+			f.Add(string(d.Files()[0].Data), d.Text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, content, diff string) {
 		read := func(p string) ([]byte, error) {
 			if p == "f" {

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
@@ -8,8 +9,8 @@ import (
 
 // Reverse turns a diff round: applied to what diff makes, it gives back what there was.
 // Refused are what [Inspect] refuses, copies, which have no way back that does not
-// depend on other files, and binary patches that hold one direction only. The error is
-// a diag.Error of KindData.
+// depend on other files, binary patches that hold one direction only, and diffs that
+// change a file which they also rename. The error is a diag.Error of KindData.
 func Reverse(diff string) (string, error) {
 	if _, err := Inspect(diff); err != nil || strings.TrimSpace(diff) == "" {
 		return "", err
@@ -21,9 +22,13 @@ func Reverse(diff string) (string, error) {
 	if err != nil {
 		return "", fail("", "%s", strings.TrimPrefix(err.Error(), "gitdiff: "))
 	}
+	if err := renamedOnce(files); err != nil {
+		return "", err
+	}
 	plain := !hasGitHeader(diff)
 	var out strings.Builder
-	for _, f := range files {
+	// What was done last is undone first.
+	for _, f := range slices.Backward(files) {
 		if plain {
 			f.OldName, f.NewName = dropPrefix(f.OldName), dropPrefix(f.NewName)
 		}
@@ -33,6 +38,26 @@ func Reverse(diff string) (string, error) {
 		out.WriteString(f.String())
 	}
 	return out.String(), nil
+}
+
+// renamedOnce refuses renames whose files other parts of the diff name too: what is
+// renamed is taken from before the diff, and the way back would need it from after.
+func renamedOnce(files []*gitdiff.File) error {
+	named := map[string]int{}
+	for _, f := range files {
+		named[f.OldName]++
+		if f.NewName != f.OldName {
+			named[f.NewName]++
+		}
+	}
+	for _, f := range files {
+		for _, p := range []string{f.OldName, f.NewName} {
+			if f.IsRename && named[p] > 1 {
+				return fail(p, "a diff that renames the file and changes it elsewhere cannot be turned round")
+			}
+		}
+	}
+	return nil
 }
 
 // turn swaps before and after in a file's part of a diff.
@@ -48,8 +73,8 @@ func turn(f *gitdiff.File) error {
 	f.OldMode, f.NewMode = f.NewMode, f.OldMode
 	f.OldOIDPrefix, f.NewOIDPrefix = f.NewOIDPrefix, f.OldOIDPrefix
 	f.BinaryFragment, f.ReverseBinaryFragment = f.ReverseBinaryFragment, f.BinaryFragment
-	if !f.IsNew && !f.IsDelete && f.NewMode == 0 {
-		f.OldMode, f.NewMode = f.NewMode, 0
+	if !f.IsNew && !f.IsDelete && f.OldMode == 0 {
+		f.OldMode, f.NewMode = f.NewMode, 0 // it stays the same
 	}
 	for _, h := range f.TextFragments {
 		h.OldPosition, h.NewPosition = h.NewPosition, h.OldPosition

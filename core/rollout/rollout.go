@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valence-rl/valence/core/atif"
 	"github.com/valence-rl/valence/core/policy"
@@ -158,7 +159,9 @@ func loop(ctx context.Context, tr *Trajectory, session policy.Session, t *tools,
 }
 
 // Collect reads what was changed in a sandbox and sorts it by a task's globs. A
-// tree too large to read is an output without changes that says so in Outside.
+// tree too large to read is an output without changes that says so in Outside, and a
+// file whose name, or a link whose target, is no UTF-8 is Outside too: no plugin could
+// be told its name.
 func Collect(ctx context.Context, box sandbox.Sandbox, globs []string) (sdk.Output, error) {
 	var out sdk.Output
 	changes, err := box.Diff(ctx, 0)
@@ -172,6 +175,8 @@ func Collect(ctx context.Context, box sandbox.Sandbox, globs []string) (sdk.Outp
 	for _, c := range changes {
 		switch {
 		case generated(c.Path):
+		case !utf8.ValidString(c.Path) || !utf8.ValidString(c.Symlink):
+			out.Outside = append(out.Outside, strings.ToValidUTF8(c.Path, "�"))
 		case sdk.Collects(globs, c.Path):
 			out.Changes = append(out.Changes, c)
 		default:
@@ -181,10 +186,11 @@ func Collect(ctx context.Context, box sandbox.Sandbox, globs []string) (sdk.Outp
 	return out, nil
 }
 
-// generated says whether a tool makes the file as a by-product.
+// generated says whether a tool makes the file as a by-product, or it belongs to version
+// control, which workspaces have none of.
 func generated(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
-		if part == "__pycache__" || part == ".pytest_cache" {
+		if part == "__pycache__" || part == ".pytest_cache" || part == ".git" {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,7 +245,16 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%v: outside (-want +got):\n%s", c.globs, d)
 		}
 	}
-	out, err := Collect(t.Context(), failing{err: sandbox.ErrTooLarge}, []string{"a.txt"})
+	// What no plugin can be told the name of is outside, and version control is nothing.
+	r, err = b.Exec(t.Context(), sandbox.Command{Shell: `printf x > "$(printf 'a\351.txt')"; ln -s "$(printf 'a\351')" bytes; mkdir -p .git d/.git; echo x > .git/config; echo x > d/.git/HEAD`})
+	if err != nil || r.ExitCode != 0 {
+		t.Fatalf("%s, %v", r.Output, err)
+	}
+	out, err := Collect(t.Context(), b, []string{"*"})
+	if err != nil || len(out.Changes) != 3 || !slices.Equal(out.Outside, []string{"a�.txt", "bytes", "d/new.txt", "p/kept.py"}) {
+		t.Errorf("%d changes, outside %q, %v", len(out.Changes), out.Outside, err)
+	}
+	out, err = Collect(t.Context(), failing{err: sandbox.ErrTooLarge}, []string{"a.txt"})
 	if err != nil || len(out.Changes) != 0 || len(out.Outside) != 1 {
 		t.Errorf("too large: %+v, %v", out, err)
 	}

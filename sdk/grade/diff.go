@@ -18,6 +18,11 @@ type FileDiff struct {
 	New   string // "" for a file that is removed
 	Mode  string // octal mode that the diff gives, e.g. "100755"; "" if none
 	Hunks []Hunk
+
+	Link   bool // it is of a symbolic link, whose target is the contents
+	Binary bool // it is a binary patch, of which the contents are not read
+
+	renamed bool
 }
 
 // Path is the file's path in the tree that the diff applies to, or, for a file
@@ -39,12 +44,24 @@ type Hunk struct {
 	Lines []string
 }
 
-// ParseDiff reads a unified diff, with or without git's extended headers. Binary
-// patches, copies, and paths that leave the tree are refused.
+// ParseDiff reads a unified diff, with or without git's extended headers. Of a binary
+// patch it reads which file it changes. Refused are binary files without their contents,
+// copies, submodules, paths that leave the tree or are of version
+// control, names without git's prefixes, a diff whose own lines end in CRLF, and a text
+// that is neither blank nor a diff.
 func ParseDiff(text string) ([]FileDiff, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
 	p := &diffParser{lines: strings.SplitAfter(text, "\n")}
 	for p.at < len(p.lines) && p.err == nil {
 		p.next()
+	}
+	if p.err == nil && len(p.files) == 0 {
+		p.err = fmt.Errorf("read diff: the text has no file header of a diff")
 	}
 	if p.err == nil {
 		for i := range p.files {
@@ -80,21 +97,29 @@ func (p *diffParser) last() *FileDiff {
 
 // next consumes one header line, or one whole hunk.
 func (p *diffParser) next() {
-	line := strings.TrimRight(p.lines[p.at], "\r\n")
+	line := strings.TrimSuffix(p.lines[p.at], "\n")
 	f := p.last()
 	git := f != nil && len(f.Hunks) == 0 && !p.named
 	switch {
 	case strings.HasPrefix(line, "diff --git "):
 		old, new, ok := gitPaths(line[len("diff --git "):])
-		if !ok {
-			p.fail("cannot tell the two paths of %q apart", line)
+		switch {
+		case strings.HasSuffix(line, "\r"):
+			p.fail("the diff's own lines end in CRLF; only those of the files it changes may")
+			return
+		case !ok:
+			p.fail("cannot tell the two paths of %q apart, or they lack the prefixes a/ and b/", line)
 			return
 		}
 		p.files = append(p.files, FileDiff{Old: old, New: new})
 		p.named = false
 	case strings.HasPrefix(line, "--- ") && p.at+1 < len(p.lines) && strings.HasPrefix(p.lines[p.at+1], "+++ "):
+		if strings.HasSuffix(line, "\r") {
+			p.fail("the diff's own lines end in CRLF; only those of the files it changes may")
+			return
+		}
 		old := diffPath(line[4:], "a/")
-		new := diffPath(strings.TrimRight(p.lines[p.at+1], "\r\n")[4:], "b/")
+		new := diffPath(strings.TrimSuffix(p.lines[p.at+1], "\n")[4:], "b/")
 		if !git || !agree(old, f.Old) || !agree(new, f.New) {
 			p.files = append(p.files, FileDiff{})
 			f = p.last()
@@ -111,20 +136,44 @@ func (p *diffParser) next() {
 		return
 	case git && strings.HasPrefix(line, "new file mode "):
 		f.Old, f.Mode = "", line[len("new file mode "):]
+		p.mode(f, f.Mode)
+	case git && strings.HasPrefix(line, "old mode "):
+		p.mode(f, line[len("old mode "):])
 	case git && strings.HasPrefix(line, "new mode "):
 		f.Mode = line[len("new mode "):]
+		p.mode(f, f.Mode)
 	case git && strings.HasPrefix(line, "deleted file mode "):
 		f.New = ""
+		p.mode(f, line[len("deleted file mode "):])
+	case git && strings.HasPrefix(line, "index "):
+		if _, m, ok := strings.Cut(line[len("index "):], " "); ok {
+			p.mode(f, m)
+		}
 	case git && strings.HasPrefix(line, "rename from "):
-		f.Old = unquote(line[len("rename from "):])
+		f.Old, f.renamed = unquote(line[len("rename from "):]), true
 	case git && strings.HasPrefix(line, "rename to "):
-		f.New = unquote(line[len("rename to "):])
+		f.New, f.renamed = unquote(line[len("rename to "):]), true
 	case git && (strings.HasPrefix(line, "copy from ") || strings.HasPrefix(line, "copy to ")):
 		p.fail("copies are not supported")
-	case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-		p.fail("binary patches are not supported")
+	case git && line == "GIT binary patch":
+		f.Binary = true
+	case strings.HasPrefix(line, "Binary files ") && strings.HasSuffix(line, " differ"):
+		p.fail("a binary file differs, but the diff does not say how")
 	}
-	p.at++ // index lines, old modes and prose between files say nothing
+	p.at++ // prose between files says nothing
+}
+
+// mode refuses what is neither a file nor a link.
+func (p *diffParser) mode(f *FileDiff, m string) {
+	switch m {
+	case "100644", "100664", "100755", "100775":
+	case "120000":
+		f.Link = true
+	case "160000":
+		p.fail("a submodule, whose commits the diff does not hold")
+	default:
+		p.fail("mode %q is neither a file's nor a symbolic link's", m)
+	}
 }
 
 func (p *diffParser) hunk(f *FileDiff, header string) {
@@ -188,9 +237,17 @@ func (p *diffParser) check(f *FileDiff) {
 	if f.Old == "" && f.New == "" {
 		p.err = fmt.Errorf("read diff: a file without a path")
 	}
+	if f.Old != "" && f.New != "" && f.Old != f.New && !f.renamed {
+		p.err = fmt.Errorf("read diff: the header names %q and %q but no rename", f.Old, f.New)
+	}
 	for _, path := range []string{f.Old, f.New} {
-		if path != "" && (path == "." || !fs.ValidPath(path)) {
-			p.err = fmt.Errorf("read diff: %s: not a clean path within the tree", path)
+		if path != "" && (path == "." || !fs.ValidPath(path) || strings.IndexByte(path, 0) >= 0) {
+			p.err = fmt.Errorf("read diff: %q: not a clean path within the tree", path)
+		}
+		for part := range strings.SplitSeq(path, "/") {
+			if part == ".git" {
+				p.err = fmt.Errorf("read diff: %s: a patch may not touch .git", path)
+			}
 		}
 	}
 }
@@ -222,18 +279,27 @@ func gitPaths(s string) (old, new string, ok bool) {
 		if err != nil || len(s) <= len(q) {
 			return "", "", false
 		}
-		return diffPath(q, "a/"), diffPath(s[len(q)+1:], "b/"), true
+		return prefixed(q, s[len(q)+1:])
 	}
-	if half := len(s) / 2; len(s)%2 == 1 && s[half] == ' ' && strings.TrimPrefix(s[:half], "a/") == strings.TrimPrefix(s[half+1:], "b/") {
-		return diffPath(s[:half], "a/"), diffPath(s[half+1:], "b/"), true
+	if half := len(s) / 2; len(s)%2 == 1 && s[half] == ' ' {
+		if old, new, ok := prefixed(s[:half], s[half+1:]); ok && old == new {
+			return old, new, true
+		}
 	}
 	if i := strings.Index(s, " b/"); i > 0 && !strings.Contains(s[i+1:], " b/") {
-		return diffPath(s[:i], "a/"), diffPath(s[i+1:], "b/"), true
+		return prefixed(s[:i], s[i+1:])
 	}
-	if old, new, ok = strings.Cut(s, " "); ok && !strings.Contains(new, " ") {
-		return diffPath(old, "a/"), diffPath(new, "b/"), true
+	if i := strings.Index(s, ` "b/`); i > 0 {
+		return prefixed(s[:i], s[i+1:])
 	}
 	return "", "", false
+}
+
+// prefixed takes the prefixes from two paths that have them.
+func prefixed(a, b string) (old, new string, ok bool) {
+	old, a2 := strings.CutPrefix(unquote(a), "a/")
+	new, b2 := strings.CutPrefix(unquote(b), "b/")
+	return old, new, a2 && b2
 }
 
 // diffPath gives a path without prefix, quotes and time stamp; "" for /dev/null.
@@ -308,10 +374,18 @@ func ApplyDiff(tree []sdk.File, diffs ...string) ([]sdk.File, error) {
 			var f sdk.File
 			at := Index(tree, d.Old)
 			switch {
-			case d.Old == "":
-				if Index(tree, d.New) >= 0 {
-					return nil, fmt.Errorf("apply diff: %s: is made, but is there already", d.New)
+			case d.Link:
+				return nil, fmt.Errorf("apply diff: %s: a symbolic link, which a tree of files does not hold", d.Path())
+			case d.Binary:
+				return nil, fmt.Errorf("apply diff: %s: a binary patch", d.Path())
+			}
+			if d.New != "" && d.New != d.Old {
+				if err := vacant(tree, d.New); err != nil {
+					return nil, err
 				}
+			}
+			switch {
+			case d.Old == "":
 			case at < 0:
 				return nil, fmt.Errorf("apply diff: %s: no such file", d.Old)
 			default:
@@ -338,6 +412,22 @@ func ApplyDiff(tree []sdk.File, diffs ...string) ([]sdk.File, error) {
 		}
 	}
 	return tree, nil
+}
+
+// vacant refuses a new file where something is: itself, a file that would be its
+// folder, or a folder.
+func vacant(tree []sdk.File, path string) error {
+	for i := range tree {
+		switch p := tree[i].Path; {
+		case p == path:
+			return fmt.Errorf("apply diff: %s: is made, but is there already", path)
+		case strings.HasPrefix(path, p+"/"):
+			return fmt.Errorf("apply diff: %s: %s is a file, not a directory", path, p)
+		case strings.HasPrefix(p, path+"/"):
+			return fmt.Errorf("apply diff: %s: is a directory", path)
+		}
+	}
+	return nil
 }
 
 // Index is the place of a path in a tree, or -1.

@@ -3,6 +3,7 @@ package formats
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/valence-rl/valence/core/data/records"
@@ -15,6 +16,9 @@ import (
 // imported, is the record again; one whose row would not be is an error that names the
 // fields which such a row cannot hold.
 func SWEBenchRow(rec *sdk.Record) ([]byte, error) {
+	if field := unclean(reflect.ValueOf(rec).Elem(), ""); field != "" {
+		return nil, fmt.Errorf("a row of SWE-bench cannot hold %s: not UTF-8", field)
+	}
 	var fields []rows.Field
 	text := func(name, s string) { fields = append(fields, rows.Field{Name: name, Value: rows.Value{Text: s}}) }
 	optional := func(name, s string) {

@@ -3,6 +3,7 @@ package formats
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -51,12 +52,17 @@ var harborVersions = []string{"1.0", "1.1", "1.2", "1.3", "1.4"}
 // tests' names. Refused by name are tasks of several steps, of several containers, for
 // Windows, and with a verifier in a container of its own.
 func harbor(dir string, d diffs) (*sdk.Record, *fault) {
-	text, err := os.ReadFile(filepath.Join(dir, harborFile))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &fault{harborFile, err.Error()}
 	}
+	defer root.Close()
+	text, bad := read(root, harborFile)
+	if bad != nil {
+		return nil, bad
+	}
 	var t harborTask
-	if _, err := toml.Decode(string(text), &t); err != nil {
+	if _, err := toml.Decode(text, &t); err != nil {
 		var p toml.ParseError
 		if errors.As(err, &p) {
 			return nil, &fault{harborFile, fmt.Sprintf("line %d: %s", p.Position.Line, p.Message)}
@@ -78,7 +84,7 @@ func harbor(dir string, d diffs) (*sdk.Record, *fault) {
 		return nil, &fault{"verifier.environment_mode", "a verifier in a container of its own"}
 	}
 	for _, name := range []string{"docker-compose.yaml", "docker-compose.yml"} {
-		if _, err := os.Stat(filepath.Join(dir, "environment", name)); err == nil {
+		if _, err := root.Lstat("environment/" + name); err == nil {
 			return nil, &fault{"environment/" + name, "a task of several containers"}
 		}
 	}
@@ -91,23 +97,23 @@ func harbor(dir string, d diffs) (*sdk.Record, *fault) {
 		rec.Workspace.Env = append(rec.Workspace.Env, k+"="+v)
 	}
 	slices.Sort(rec.Workspace.Env)
-	problem, bad := read(dir, "instruction.md")
+	problem, bad := read(root, "instruction.md")
 	if bad != nil {
 		return nil, bad
 	}
 	rec.Problem = problem
-	rec.Meta = []sdk.Pair{{Key: harborFile, Value: string(text)}}
+	rec.Meta = []sdk.Pair{{Key: harborFile, Value: text}}
 	for _, name := range []string{"environment/Dockerfile", "solution/solve.sh"} {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); errors.Is(err, fs.ErrNotExist) {
+		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		text, bad := read(dir, name)
+		text, bad := read(root, name)
 		if bad != nil {
 			return nil, bad
 		}
 		rec.Meta = append(rec.Meta, sdk.Pair{Key: name, Value: text})
 	}
-	tests, bad := harborTests(dir)
+	tests, bad := harborTests(root)
 	if bad != nil {
 		return nil, bad
 	}
@@ -132,54 +138,87 @@ func harborCommand(env map[string]string) string {
 	return b.String()
 }
 
-// read reads a text file of a task.
-func read(dir, name string) (string, *fault) {
-	b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+// read reads a text file of a task. Links lead where they like within the task, and
+// nowhere else.
+func read(root *os.Root, name string) (string, *fault) {
+	b, err := plainFile(root, name, harborLimit)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := root.Lstat(name); err == nil {
+			return "", &fault{name, "a link to nothing"}
+		}
 		return "", &fault{name, "missing"}
 	case err != nil:
-		return "", &fault{name, err.Error()}
+		return "", &fault{name, why(err)}
 	case !utf8.Valid(b):
 		return "", &fault{name, "not UTF-8"}
 	}
 	return string(b), nil
 }
 
+// plainFile reads a regular file of at most limit bytes.
+func plainFile(root *os.Root, name string, limit int64) ([]byte, error) {
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("no plain file")
+	case info.Size() > limit:
+		return nil, fmt.Errorf("more than %d MiB", limit>>20)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("more than %d MiB", limit>>20)
+	}
+	return b, err
+}
+
+// why is an error without its path, which the fault names.
+func why(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return err.Error()
+}
+
 // harborTests lists what lies under tests, as files that are new in the workspace.
-func harborTests(dir string) ([]sdk.Change, *fault) {
-	root := filepath.Join(dir, "tests")
+func harborTests(root *os.Root) ([]sdk.Change, *fault) {
+	const folder = "tests"
+	if info, err := root.Lstat(folder); err == nil && !info.IsDir() {
+		return nil, &fault{folder, "no folder, but a link or a file"}
+	}
 	var out []sdk.Change
-	size := 0
+	var size int64
 	var bad *fault
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(root.FS(), folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(dir, p)
-		if err != nil {
-			return err
+		if !d.Type().IsRegular() {
+			bad = &fault{name, "a link or another special file"}
+			return fs.SkipAll
 		}
-		name := filepath.ToSlash(rel)
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
-		if !info.Mode().IsRegular() {
-			bad = &fault{name, "a link or another special file"}
+		if size += info.Size(); size > harborLimit {
+			bad = &fault{folder, fmt.Sprintf("more than %d MiB", harborLimit>>20)}
+			if info.Size() > harborLimit {
+				bad.field = name
+			}
 			return fs.SkipAll
 		}
-		if size += int(info.Size()); size > harborLimit {
-			bad = &fault{"tests", fmt.Sprintf("more than %d MiB", harborLimit>>20)}
-			return fs.SkipAll
-		}
-		data, err := os.ReadFile(p)
+		data, err := plainFile(root, name, harborLimit)
 		if err != nil {
 			return err
-		}
-		if !utf8.Valid(data) || strings.ContainsRune(string(data), 0) {
-			bad = &fault{name, "a file of the tests is no text"}
-			return fs.SkipAll
 		}
 		out = append(out, sdk.Change{Path: path.Clean(name), Data: data, Exec: info.Mode()&0o111 != 0})
 		return nil

@@ -339,7 +339,7 @@ func (w *work) one(raw rows.Raw, item *Item) {
 		seen := diffs{}
 		rec, f := harbor(w.file, seen)
 		if f == nil {
-			f = sound(rec, names{"task.name", "patch", "tests"}, seen)
+			f = sound(rec, names{"task.name", "patch", "tests", "patch"}, seen)
 		}
 		if f != nil {
 			bad("", f)
@@ -360,9 +360,9 @@ func (w *work) one(raw rows.Raw, item *Item) {
 	}
 	var rec *sdk.Record
 	seen := diffs{}
-	in := names{"instance_id", "patch", "test_patch"}
+	in := names{"instance_id", "patch", "test_patch", "patch"}
 	if w.format.Name == Records {
-		in = names{"ID", "Patch", "TestPatch"}
+		in = names{"ID", "Patch", "TestPatch", "Workspace.Patches"}
 		if rec, err = w.tree.Decode(fields); err != nil {
 			field, text := records.Explain(err)
 			bad("", &fault{field, text})

@@ -32,8 +32,23 @@ type commit struct {
 				Path string `json:"path"`
 			} `json:"file"`
 		} `json:"header"`
-		Binary bool `json:"is_binary_file"`
+		Binary bool  `json:"is_binary_file"`
+		Minus  *name `json:"minus_file"` // of the line "---", where the row has it
+		Plus   *name `json:"plus_file"`
 	} `json:"file_diffs"`
+}
+
+type name struct {
+	Path string `json:"path"`
+}
+
+// there says whether a file is there on one side of a diff: by the name on that side, or,
+// where the row has none, by whether it holds anything.
+func (n *name) there(content string) bool {
+	if n == nil || n.Path == "" {
+		return content != ""
+	}
+	return n.Path != "/dev/null"
 }
 
 // r2e reads a row of R2E-Gym. Gold and test patch are made from the contents of the
@@ -107,13 +122,13 @@ func (c *commit) patches(r *row) (code, tests string) {
 			r.fail("parsed_commit_content", "a file without a path")
 		case f.Binary:
 			r.fail("parsed_commit_content", "%s: a binary file, whose contents the row does not have", p)
-		case f.Before == f.After:
+		case f.Before == f.After && f.Minus.there(f.Before) == f.Plus.there(f.After):
 			continue // only its mode or its name changed, which the contents do not say
 		}
-		if f.Before != "" {
+		if f.Minus.there(f.Before) {
 			before[p] = []byte(f.Before)
 		}
-		changes = append(changes, sdk.Change{Path: p, Data: []byte(f.After), Deleted: f.After == ""})
+		changes = append(changes, sdk.Change{Path: p, Data: []byte(f.After), Deleted: !f.Plus.there(f.After)})
 	}
 	read := func(p string) ([]byte, bool) { b, ok := before[p]; return bytes.Clone(b), ok }
 	isTest := func(ch sdk.Change) bool { return grade.IsTest(ch.Path) }

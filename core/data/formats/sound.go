@@ -2,6 +2,7 @@ package formats
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"reflect"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // names is what the fields of a record that are looked at are called in a row.
-type names struct{ id, patch, testPatch string }
+type names struct{ id, patch, testPatch, workspace string }
 
 // sound refuses a record that no skill could use rightly: an ID that cannot be printed,
 // text that is no Unicode or holds a NUL where none may be, diffs and files that cannot
@@ -46,11 +47,48 @@ func sound(r *sdk.Record, in names, seen diffs) *fault {
 	}
 	for _, d := range r.Workspace.Patches {
 		if _, err := seen.inspect(d); err != nil {
-			return &fault{in.patch, plainly(err)}
+			return &fault{in.workspace, plainly(err)}
 		}
+	}
+	for i, c := range r.Candidates {
+		if _, err := seen.inspect(c.Patch); err != nil {
+			return &fault{fmt.Sprintf("Candidates[%d]", i), plainly(err)}
+		}
+	}
+	for i, m := range r.Mutants {
+		if err := patch.CheckTree(m.Files); err != nil {
+			return &fault{fmt.Sprintf("Mutants[%d]", i), plainly(err)}
+		}
+	}
+	if f := paths(r); f != nil {
+		return f
 	}
 	if err := patch.CheckTree(r.Workspace.Files); err != nil {
 		return &fault{"files", plainly(err)}
+	}
+	return nil
+}
+
+// paths refuses what names a file outside of the workspace.
+func paths(r *sdk.Record) *fault {
+	check := func(field, p string) *fault {
+		if err := patch.CheckTree([]sdk.File{{Path: p}}); err != nil {
+			return &fault{field, plainly(err)}
+		}
+		return nil
+	}
+	for i, p := range r.TestFiles {
+		if f := check(fmt.Sprintf("TestFiles[%d]", i), p); f != nil {
+			return f
+		}
+	}
+	for i, t := range r.Targets {
+		if f := check(fmt.Sprintf("Targets[%d]", i), t.Path); f != nil {
+			return f
+		}
+	}
+	if r.UnitTestFile != "" {
+		return check("UnitTestFile", r.UnitTestFile)
 	}
 	return nil
 }

@@ -52,7 +52,14 @@ func Sources(paths []string) ([]Source, error) {
 	return out, nil
 }
 
+// search looks through a folder. It follows a link to a file, and to the folder itself.
 func search(root string) (out []Source, err error) {
+	if _, err := os.Stat(filepath.Join(root, harborFile)); err == nil {
+		return []Source{{Path: root, Folder: true}}, nil
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -68,11 +75,12 @@ func search(root string) (out []Source, err error) {
 			return nil
 		}
 		if slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(d.Name(), e) }) {
-			info, err := d.Info()
-			if err != nil {
-				return err
+			switch info, err := os.Stat(p); {
+			case err != nil:
+				out = append(out, Source{Path: p}) // reading says why
+			case info.Mode().IsRegular():
+				out = append(out, Source{Path: p, Size: info.Size()})
 			}
-			out = append(out, Source{Path: p, Size: info.Size()})
 		}
 		return nil
 	})

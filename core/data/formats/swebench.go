@@ -6,6 +6,7 @@ import (
 
 	"github.com/valence-rl/valence/core/data/suites"
 	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/sdk/swebench"
 )
 
 // testbed is the working folder of the images of SWE-bench and of those made like them.
@@ -56,7 +57,9 @@ var officials = sync.OnceValue(func() map[string]bool {
 // testCommand takes from an official eval script what sets the shell up, builds, and
 // runs the tests between their markers. Left out are git's commands with the patch that
 // one of them is given, what takes test files away before it, and all that follows the
-// tests. It gives "" for a script without the markers.
+// tests. As the harness does, it notes the status of the tests behind them, without which
+// a log that was cut short or forged would count. It gives "" for a script without the
+// markers.
 func testCommand(script string) string {
 	if !strings.Contains(script, ">>>>> Start Test Output") {
 		return ""
@@ -83,5 +86,5 @@ func testCommand(script string) string {
 			break
 		}
 	}
-	return strings.Join(out, "\n") + "\n"
+	return swebench.EvalScript(strings.Join(out, "\n") + "\n")
 }

@@ -142,7 +142,7 @@ func TestOfficialRecords(t *testing.T) {
 		}
 		c := rec.TestCommand
 		if strings.Contains(c, "git ") || strings.Contains(c, "EOF") || strings.Contains(c, "diff --git") || strings.Contains(c, "rm -f") ||
-			!strings.Contains(c, ">>>>> Start Test Output") || !strings.HasSuffix(c, ">>>>> End Test Output'\n") {
+			!strings.Contains(c, ">>>>> Start Test Output") || !strings.Contains(c, ">>>>> End Test Output'\n") || !strings.Contains(c, ">>>>> Test Exit Code: $") {
 			t.Errorf("%s: test command\n%s", rec.ID, c)
 		}
 	}

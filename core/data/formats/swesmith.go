@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -28,12 +29,13 @@ func sweSmith(r *row) *sdk.Record {
 	rec.Patch = gold
 	if rec.Language == "python" {
 		for _, id := range slices.Concat(rec.FailToPass, rec.PassToPass) {
-			if file, _, ok := strings.Cut(id, "::"); ok && !slices.Contains(rec.TestFiles, file) {
+			file, _, ok := strings.Cut(id, "::")
+			if file = path.Clean(file); ok && !slices.Contains(rec.TestFiles, file) {
 				rec.TestFiles = append(rec.TestFiles, file)
 			}
 		}
 		if rec.TestCommand = pytest(rec.TestFiles); rec.TestCommand != "" {
-			rec.LogParser = "pytest"
+			rec.LogParser = harnessPytest
 		}
 	}
 	rec.Meta = r.keep("repo")

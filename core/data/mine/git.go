@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,39 +123,17 @@ func (r *repository) changes(ctx context.Context, c commit) ([]delta, error) {
 	return list, nil
 }
 
-// tree reads the files of a commit. Links and submodules are left out by name.
+// tree reads the files of a commit. Links, submodules, and what no checkout would make
+// are left out by name.
 func (r *repository) tree(ctx context.Context, id string) (*source.Tree, error) {
-	out, err := r.git(ctx, "ls-tree", "-r", "-z", "-l", "--full-tree", id)
+	out, err := r.git(ctx, "ls-tree", "-r", "-z", "-l", "--full-tree", "--end-of-options", id)
 	if err != nil {
 		return nil, err
 	}
-	var files []sdk.File
-	var objects []string
 	t := &source.Tree{}
-	var size int64
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		meta, path, ok := strings.Cut(line, "\t")
-		f := strings.Fields(meta)
-		if !ok || len(f) != 4 {
-			continue
-		}
-		n, _ := strconv.ParseInt(f[3], 10, 64)
-		switch {
-		case f[0] == "120000":
-			t.LeftOut = append(t.LeftOut, path+": a symbolic link")
-			continue
-		case f[0] == "160000":
-			t.LeftOut = append(t.LeftOut, path+": a submodule")
-			continue
-		case n > source.MaxFile:
-			t.LeftOut = append(t.LeftOut, path+": larger than 4 MiB")
-			continue
-		}
-		if size += n; size > source.MaxTree {
-			return nil, diag.Errorf(diag.KindData, opGit, r.dir, "commit %s: more than %d MiB of files", id, source.MaxTree>>20)
-		}
-		files = append(files, sdk.File{Path: path, Exec: f[0] == "100755"})
-		objects = append(objects, f[2])
+	files, objects, err := listed(string(out), t)
+	if err != nil {
+		return nil, diag.Errorf(diag.KindData, opGit, r.dir, "commit %s: %w", id, err)
 	}
 	if err := r.read(ctx, objects, files); err != nil {
 		return nil, err
@@ -162,6 +141,62 @@ func (r *repository) tree(ctx context.Context, id string) (*source.Tree, error) 
 	slices.SortFunc(files, func(a, b sdk.File) int { return strings.Compare(a.Path, b.Path) })
 	t.Files = files
 	return t, nil
+}
+
+// listed reads what git says of a tree: the files, still without contents, and their
+// objects. A tree is somebody else's, and nothing but git's own care keeps its names in
+// order.
+func listed(out string, t *source.Tree) (files []sdk.File, objects []string, err error) {
+	var size int64
+	seen := map[string]bool{}
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		lines = append(lines, line)
+		if _, path, ok := strings.Cut(line, "\t"); ok {
+			for i := range len(path) {
+				if path[i] == '/' {
+					seen[path[:i]] = true // a folder
+				}
+			}
+		}
+	}
+	for _, line := range lines {
+		meta, path, ok := strings.Cut(line, "\t")
+		f := strings.Fields(meta)
+		if !ok || len(f) != 4 {
+			continue
+		}
+		n, _ := strconv.ParseInt(f[3], 10, 64)
+		why := ""
+		switch {
+		case f[0] == "120000":
+			why = "a symbolic link"
+		case f[0] == "160000":
+			why = "a submodule"
+		case path == "." || !fs.ValidPath(path):
+			why = "not a clean path within the tree"
+		case source.Hidden(path):
+			continue
+		case seen[path]:
+			why = "given twice, or a file and a folder"
+		case n > source.MaxFile:
+			why = "larger than 4 MiB"
+		}
+		if why != "" {
+			t.LeftOut = append(t.LeftOut, path+": "+why)
+			continue
+		}
+		seen[path] = true
+		if size += n; size > source.MaxTree {
+			return nil, nil, fmt.Errorf("more than %d MiB of files", source.MaxTree>>20)
+		}
+		if len(files) >= source.MaxFiles {
+			return nil, nil, fmt.Errorf("more than %d files", source.MaxFiles)
+		}
+		files = append(files, sdk.File{Path: path, Exec: f[0] == "100755"})
+		objects = append(objects, f[2])
+	}
+	return files, objects, nil
 }
 
 // read fills in the contents of files, whose objects are given.

@@ -265,6 +265,9 @@ func (m *miner) record(ctx context.Context, c commit, run *runner.Runner, s spli
 		if prose(d.path) || d.mode != "100644" && d.mode != "100755" {
 			continue
 		}
+		if d.status != 'A' && before.At(d.path) == nil || d.status != 'D' && after.At(d.path) == nil {
+			return nil, refusal("changes a file that trees leave out")
+		}
 		change := sdk.Change{Path: d.path, Data: before.At(d.path)}
 		if d.status == 'A' {
 			change = sdk.Change{Path: d.path, Deleted: true}

@@ -56,12 +56,14 @@ func fixture(t *testing.T) string {
 	git("init", "-q", "-b", "main")
 	write("stock.py", count+"def total(items):\n    return items[0] + sum(items[1:])\n")
 	write("tests/__init__.py", "")
+	write("logo.dat", "\x00one")
 	write("tests/test_stock.py", head+one)
 	commit("begin")
 	write("README.md", "# Stock\n")
 	commit("words only")
 	write("stock.py", count+"def total(items):\n    return sum(items)\n")
 	write("tests/test_stock.py", head+one+two)
+	write("logo.dat", "\x00two")
 	commit("mend: sum over everything instead of the rest (#7)")
 	write("stock.py", count+"def total(items):\n    # The sum.\n    return sum(items)\n")
 	write("tests/test_stock.py", head+one+two+three)
@@ -121,6 +123,9 @@ func TestKnownHistory(t *testing.T) {
 	}
 	if !strings.Contains(r.Patch, "+    return sum(items)") || strings.Contains(r.Patch, "test_stock") || len(r.BaseCommit) != 40 {
 		t.Errorf("patch %s of %s", r.Patch, r.BaseCommit)
+	}
+	if !strings.Contains(r.Patch, "GIT binary patch") {
+		t.Errorf("the patch leaves out what is binary: %s", r.Patch)
 	}
 	if len(r.Targets) != 1 || r.Targets[0].Name != "total" || r.Reproduce == "" || r.TestReference == "" {
 		t.Errorf("%+v, script %q", r.Targets, r.Reproduce)

@@ -23,6 +23,7 @@ type table struct {
 	batch  []parquet.Row
 	left   []parquet.Row // of the batch
 	ended  bool          // the batch is the group's last
+	until  int64         // rows of the groups up to and with the current one
 }
 
 // guard makes an error of a panic of the decoder, which damaged files can bring about.
@@ -75,7 +76,7 @@ func (t *table) fill() error {
 		if len(t.groups) == 0 {
 			return io.EOF
 		}
-		t.rows, t.groups = t.groups[0].Rows(), t.groups[1:]
+		t.enter()
 	}
 	n, err := t.rows.ReadRows(t.batch)
 	t.left = t.batch[:n]
@@ -88,11 +89,30 @@ func (t *table) fill() error {
 	return nil
 }
 
+// enter goes to the next group.
+func (t *table) enter() {
+	group := t.groups[0]
+	t.groups = t.groups[1:]
+	t.until += group.NumRows()
+	t.rows = group.Rows()
+}
+
+// leave gives the current group up, and says up to which row that is. Groups do not need
+// one another.
+func (t *table) leave() (last int64) {
+	if t.rows != nil {
+		t.rows.Close()
+	}
+	t.rows, t.ended, t.left = nil, false, nil
+	return t.until
+}
+
 // skip passes over n rows without reading those of whole groups.
 func (t *table) skip(n int64) (err error) {
 	defer guard(&err)
 	for n > 0 && len(t.groups) > 0 && t.rows == nil && t.groups[0].NumRows() <= n {
 		n -= t.groups[0].NumRows()
+		t.until += t.groups[0].NumRows()
 		t.groups = t.groups[1:]
 	}
 	for ; n > 0; n-- {

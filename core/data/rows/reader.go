@@ -146,6 +146,11 @@ func (r *Reader) read() (Raw, error) {
 		if errors.As(err, &bad) {
 			return Raw{}, &Bad{r.number, bad.Field, bad.Text}
 		}
+		if err != nil && !errors.Is(err, io.EOF) && r.table.until >= r.number {
+			first := r.number
+			r.number = r.table.leave()
+			return Raw{}, &Bad{r.number, "", fmt.Sprintf("rows %d to %d cannot be read: %v", first, r.number, err)}
+		}
 		return Raw{Number: r.number, fields: fields}, err
 	case r.list != nil:
 		if !r.list.More() {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 )
 
@@ -149,6 +150,35 @@ func TestDamagedParquet(t *testing.T) {
 			raw.Fields()
 		}
 	})
+}
+
+// Of a damaged group the other groups do not know.
+func TestDamagedGroup(t *testing.T) {
+	whole, err := os.ReadFile("testdata/groups.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := read(t, "testdata/groups.parquet", 0)
+	f, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := f.Metadata().RowGroups[1].Columns[0].MetaData.DataPageOffset
+	broken := bytes.Clone(whole)
+	for i := range int64(24) {
+		broken[from+i] = 0xff
+	}
+	path := filepath.Join(t.TempDir(), "p")
+	if err := os.WriteFile(path, broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, path, 0)
+	if len(got) != 16 || !reflect.DeepEqual(got[:10], want[:10]) || !reflect.DeepEqual(got[11:], want[20:]) || !strings.Contains(got[10], "row 20: rows 11 to 20 cannot be read") {
+		t.Errorf("%q", got)
+	}
+	if got := read(t, path, 20); !reflect.DeepEqual(got, want[20:]) {
+		t.Errorf("after 20: %q", got)
+	}
 }
 
 func TestCompressedParquetIsRefused(t *testing.T) {

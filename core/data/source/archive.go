@@ -13,6 +13,9 @@ import (
 )
 
 func (t *taker) folder(root string) error {
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real // no link is followed but the one that was named
+	}
 	return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -26,12 +29,12 @@ func (t *taker) folder(root string) error {
 		case p == ".":
 			return nil
 		case e.IsDir():
-			if hidden(p) {
+			if Hidden(p) {
 				return fs.SkipDir
 			}
 			return nil
 		case !e.Type().IsRegular():
-			if !hidden(p) {
+			if !Hidden(p) {
 				t.leave(p, "not a plain file")
 			}
 			return nil

@@ -105,7 +105,7 @@ func (t *taker) wants(p string, size int64) (bool, error) {
 	case p == "." || !fs.ValidPath(p) || strings.ContainsRune(p, 0):
 		t.leave(p, "not a clean path within the tree")
 		return false, nil
-	case hidden(p):
+	case Hidden(p):
 		return false, nil
 	case t.seen[p]:
 		t.leave(p, "given twice")
@@ -128,8 +128,8 @@ func (t *taker) add(p string, data []byte, exec bool) {
 	t.files = append(t.files, sdk.File{Path: p, Data: data, Exec: exec})
 }
 
-// hidden names what is no part of a tree's sources: version control and caches.
-func hidden(p string) bool {
+// Hidden says whether a path is no part of a tree's sources: version control and caches.
+func Hidden(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		switch part {
 		case ".git", ".hg", ".svn", "__pycache__", ".pytest_cache", ".tox", ".venv", "node_modules":

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/valence-rl/valence/core/diag"
+	"github.com/valence-rl/valence/core/hostile"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/sdk"
 )
@@ -262,6 +263,19 @@ func diffAttacks(s *suite) {
 			s.Fatalf("a changing tree: %v", err)
 		}
 	}
+	s.alive(b)
+}
+
+// diffHostile: whatever an agent leaves is seen as it is, and comes about again where it
+// is written.
+func diffHostile(s *suite) {
+	script, want := hostile.Script()
+	b := s.make(sandbox.Spec{})
+	s.shell(b, script)
+	s.wantDiff(b, want...)
+	again := s.make(sandbox.Spec{})
+	s.write(again, want...)
+	s.wantDiff(again, want...)
 	s.alive(b)
 }
 

@@ -51,7 +51,7 @@ var obligations = []obligation{
 	{"Exec", execute}, {"ExitCodes", exitCodes}, {"Environment", environment}, {"Output", output}, {"Deadline", deadline},
 	{"Cancel", cancel}, {"Background", background}, {"Concurrency", concurrency}, {"Orphans", orphans},
 	{"Files", files}, {"Binary", binary}, {"FileAttacks", fileAttacks},
-	{"Diff", diff}, {"DiffAttacks", diffAttacks}, {"DiffReplacements", diffReplacements}, {"Workspace", workspace},
+	{"Diff", diff}, {"DiffAttacks", diffAttacks}, {"DiffReplacements", diffReplacements}, {"DiffHostile", diffHostile}, {"Workspace", workspace},
 	{"Network", network}, {"Secrets", secrets}, {"Descriptors", descriptors}, {"Kernel", kernel}, {"HostFiles", hostFiles},
 	{"Processes", processes}, {"Memory", memory}, {"Disk", disk}, {"CPU", cpu}, {"Fairness", fairness},
 }
