@@ -202,7 +202,7 @@ func (s *Setup) openModel(dir string, tok *bpe.Tokenizer) (*Model, error) {
 		return nil, diag.Wrap(diag.KindPolicy, "open policy", dir, err)
 	}
 	s.cleanup = append(s.cleanup, e.Close)
-	return &Model{Engine: e, Tokenizer: tok, Chat: c, Dir: dir, Policy: policy.NewSampled("gorgonia", e, c, policy.SampledOptions{MaxContext: s.Config.Policy.MaxContext})}, nil
+	return &Model{Engine: e, Tokenizer: tok, Chat: c, Dir: dir, Policy: policy.NewSampled("gorgonia", e, c, policy.SampledOptions{MaxContext: s.Config.Policy.MaxContext, Tokenizer: tok.Digest()})}, nil
 }
 
 // Expert plays the scripted expert of the sources that have one.
