@@ -64,13 +64,8 @@ type Setup struct {
 // tasks. It compiles plugins whose build is not in the cache, which takes seconds.
 // On an error everything opened so far is closed.
 func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Observe == nil {
-		o.Observe = func(Event) {}
-	}
-	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe, plugins: newPool()}
+	s = bare(cfg, o)
+	s.plugins = newPool()
 	s.cleanup = append(s.cleanup, s.plugins.close)
 	defer func() {
 		if err != nil {
@@ -118,6 +113,18 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		return s, err
 	}
 	return s, nil
+}
+
+// bare is a set-up without sandboxes, plugins and tasks.
+func bare(cfg *config.Config, o Options) *Setup {
+	s := &Setup{Config: cfg, log: o.Log, observe: o.Observe}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.observe == nil {
+		s.observe = func(Event) {}
+	}
+	return s
 }
 
 // Close ends every sandbox and every plugin.

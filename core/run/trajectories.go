@@ -420,7 +420,10 @@ func (g *gatherer) work(ctx context.Context) error {
 
 func (g *gatherer) play(ctx context.Context, x *gathered, t try, task *sdk.Task, place int64, first int, done chan<- ended) {
 	id := fmt.Sprintf("trajectory-%s-%d", t.task, t.n)
-	seed := seedOf(g.Config.Run.Seed, "trajectory", t.task, t.n)
+	seed := seedOf(g.Config.Run.Seed, "expert", t.task)
+	if t.n > 0 {
+		seed = seedOf(g.Config.Run.Seed, "expert", t.task, t.n)
+	}
 	for n := 0; ; n++ {
 		e, err := g.Player.Play(ctx, g.o.Policy, x.binding, task, id, seed)
 		e.Step, e.Dispatch, e.Index, e.Attempt = -1, place, t.n, first+n

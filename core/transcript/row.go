@@ -118,7 +118,7 @@ func FromEpisode(e *journal.Episode) (*Transcript, error) {
 			return nil, err
 		}
 	}
-	t.ID, t.Task, t.Skill, t.Policy, t.End = e.ID, e.Task, e.Skill, e.Policy, e.End
+	t.ID, t.Task, t.Skill, t.Policy, t.End, t.Stored = e.ID, e.Task, e.Skill, e.Policy, e.End, true
 	if e.Outcome == journal.Scored {
 		t.Score = &e.Score
 	}

@@ -24,6 +24,7 @@ type Transcript struct {
 	Policy string
 	Score  *float64 // nil: it has no verdict, or the form does not tell
 	End    string   // why it ended, as a rollout says; "": not told
+	Stored bool     // it is an episode, of which a run keeps good and bad ones
 
 	System, Prompt string
 	Turns          []Turn
