@@ -72,6 +72,10 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if len(cfg.Skills)+len(cfg.Suites) == 0 {
+		return s, &diag.Diagnostic{Kind: diag.KindConfig, Code: "C010", Summary: "no skill and no suite is configured",
+			Hint: `add [skills.<name>] with plugin = "…"; without any, only sft learns, from [sft] trajectories`}
+	}
 	if s.finding, err = Registry(cfg, o); err != nil {
 		return s, err
 	}
