@@ -63,7 +63,7 @@ type Run struct {
 type Policy struct {
 	Kind          string  `toml:"kind" default:"engine" enum:"engine|openai|oracle|noop|replay|random|expert" doc:"Who answers in eval and rollout: the engine, the model behind [server], the tasks' reference answers, nobody, what was recorded at path, the engine untrained, or the source's scripted expert. Training needs the engine."`
 	Engine        string  `toml:"engine" default:"gorgonia" enum:"gorgonia|tinker|xla" absent:"tinker|xla" doc:"What samples from the policy and trains it."`
-	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: an ATIF file, a file of episodes, a folder of such, or a run's folder."`
+	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: a file of episodes, ATIF, messages or Parquet, a folder of such, or a run's folder."`
 	MaxContext    int     `toml:"max_context" default:"512" min:"64" max:"1048576" unit:"tokens" doc:"Longest conversation, prompt and tool output included."`
 	Temperature   float64 `toml:"temperature" default:"1.0" min:"0" max:"2" doc:"Sampling temperature in training and in measuring; 0 is greedy."`
 	MaxTurnTokens int     `toml:"max_turn_tokens" default:"0" min:"0" unit:"tokens" doc:"Longest single turn; 0: what the context leaves."`
