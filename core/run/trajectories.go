@@ -137,11 +137,13 @@ func (s *Setup) Gather(ctx context.Context, o TrajectoryOptions) (*Trajectories,
 func (s *Setup) gatherable(o *TrajectoryOptions) error {
 	var names []string
 	for _, k := range s.Skills {
-		names = append(names, k.Name)
+		if k.Binding().part.table != "suites" { // they are measured, never trained on
+			names = append(names, k.Name)
+		}
 	}
 	for _, name := range o.Skills {
 		if !slices.Contains(names, name) {
-			return diag.Errorf(diag.KindConfig, "gather trajectories", name, "no such skill; there are %s", strings.Join(names, ", "))
+			return diag.Errorf(diag.KindConfig, "gather trajectories", name, "no such skill to train; there are %s", strings.Join(names, ", "))
 		}
 	}
 	if v := s.Config.Server; o.Budget.Cost > 0 && v.InputPrice == 0 && v.OutputPrice == 0 {

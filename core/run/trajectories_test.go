@@ -301,7 +301,7 @@ func TestGatheringDoesNotMix(t *testing.T) {
 		t.Error(err)
 	}
 	o.Skills = []string{"repo"}
-	if _, err := s.Gather(t.Context(), o); diag.KindOf(err) != diag.KindConfig || !strings.Contains(err.Error(), "repo: no such skill; there are editing, repro") {
+	if _, err := s.Gather(t.Context(), o); diag.KindOf(err) != diag.KindConfig || !strings.Contains(err.Error(), "repo: no such skill to train; there are editing, repro") {
 		t.Error(err)
 	}
 }
