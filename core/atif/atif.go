@@ -72,6 +72,10 @@ type Metrics struct {
 	Extra              map[string]any `json:"extra,omitempty"`
 }
 
+// AddedTokens in Extra["prompt_token_ids"] of a step's metrics says that its
+// PromptTokenIDs are those that came after the turn before, and not the whole prompt.
+const AddedTokens = "added since the last turn"
+
 // FinalMetrics sums a trajectory up.
 type FinalMetrics struct {
 	TotalPromptTokens     int            `json:"total_prompt_tokens"`

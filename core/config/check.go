@@ -105,7 +105,7 @@ func (s Server) Fields() (map[string]any, error) {
 
 func (d *decoder) skills(c *Config) {
 	if len(c.Skills)+len(c.Suites) == 0 {
-		if d.nodes["skills"] == nil && d.nodes["suites"] == nil {
+		if d.nodes["skills"] == nil && d.nodes["suites"] == nil && !given(c) {
 			d.report(span{}, "C010", "no skill and no suite is configured", `add [skills.<name>] with plugin = "…" and weight = …`)
 		}
 		return
@@ -127,9 +127,13 @@ func (d *decoder) skills(c *Config) {
 	}
 }
 
+// given says that there is a policy to be made from trajectories that are there, which
+// needs neither skills nor records.
+func given(c *Config) bool { return len(c.SFT.Trajectories) > 0 }
+
 func (d *decoder) sources(c *Config) {
 	if len(c.Sources) == 0 {
-		if d.nodes["source"] == nil {
+		if d.nodes["source"] == nil && !given(c) {
 			d.report(span{}, "C010", "no [[source]] is configured", "add one", `[[source]]`, `kind = "pocket"`)
 		}
 		return

@@ -63,7 +63,7 @@ type Run struct {
 type Policy struct {
 	Kind          string  `toml:"kind" default:"engine" enum:"engine|openai|oracle|noop|replay|random|expert" doc:"Who answers in eval and rollout: the engine, the model behind [server], the tasks' reference answers, nobody, what was recorded at path, the engine untrained, or the source's scripted expert. Training needs the engine."`
 	Engine        string  `toml:"engine" default:"gorgonia" enum:"gorgonia|tinker|xla" absent:"tinker|xla" doc:"What samples from the policy and trains it."`
-	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: an ATIF file, a file of episodes, a folder of such, or a run's folder."`
+	Path          string  `toml:"path" optional:"true" doc:"Hugging Face folder of the policy; the engine needs it. Training starts from it; the cold start writes it. For kind = \"replay\" what was recorded: a file of episodes, ATIF, messages or Parquet, a folder of such, or a run's folder."`
 	MaxContext    int     `toml:"max_context" default:"512" min:"64" max:"1048576" unit:"tokens" doc:"Longest conversation, prompt and tool output included."`
 	Temperature   float64 `toml:"temperature" default:"1.0" min:"0" max:"2" doc:"Sampling temperature in training and in measuring; 0 is greedy."`
 	MaxTurnTokens int     `toml:"max_turn_tokens" default:"0" min:"0" unit:"tokens" doc:"Longest single turn; 0: what the context leaves."`
@@ -181,21 +181,22 @@ type Eval struct {
 
 // SFT is [sft].
 type SFT struct {
-	PerSkill      int     `toml:"per_skill" default:"300" min:"1" unit:"trajectories" doc:"Verified trajectories of each skill."`
-	Epochs        int     `toml:"epochs" default:"3" min:"1" max:"10000" doc:"Passes over them."`
-	Batch         int     `toml:"batch" default:"16" min:"1" max:"100000" unit:"trajectories" doc:"Trajectories of one update."`
-	LearningRate  float64 `toml:"learning_rate" default:"1e-3" above:"0" max:"1" doc:"Peak learning rate; it falls along a cosine."`
-	WeightDecay   float64 `toml:"weight_decay" default:"0.05" min:"0" max:"1" doc:"Decoupled weight decay; vectors are spared."`
-	Warmup        int     `toml:"warmup" default:"100" min:"0" unit:"steps" doc:"Steps over which the learning rate rises from 0."`
-	ContextWeight float64 `toml:"context_weight" default:"0.3" min:"0" max:"1" doc:"Weight of the tokens that the policy reads, against 1 for those it writes. A policy made from nothing has to learn to read; for one that can, 0."`
-	Expert        string  `toml:"expert" default:"scripted" enum:"scripted|oracle" doc:"Whose trajectories: the scripted expert of the source, or the reference answers."`
-	TokenizerSize int     `toml:"tokenizer_size" default:"512" min:"300" max:"1048576" unit:"tokens" doc:"Vocabulary of a new tokenizer."`
-	Hidden        int     `toml:"hidden" default:"128" min:"8" max:"65536" doc:"Width of a new policy."`
-	Layers        int     `toml:"layers" default:"5" min:"1" max:"512" doc:"Layers of a new policy."`
-	Heads         int     `toml:"heads" default:"4" min:"1" max:"1024" doc:"Attention heads of a new policy."`
-	KVHeads       int     `toml:"kv_heads" default:"4" min:"1" max:"1024" doc:"Heads of keys and values; it divides heads."`
-	HeadDim       int     `toml:"head_dim" default:"32" min:"4" max:"1024" doc:"Width of one head; even."`
-	Intermediate  int     `toml:"intermediate" default:"384" min:"8" max:"1048576" doc:"Width of the feed-forward layer."`
+	PerSkill      int      `toml:"per_skill" default:"300" min:"1" unit:"trajectories" doc:"Verified trajectories of each skill."`
+	Epochs        int      `toml:"epochs" default:"3" min:"1" max:"10000" doc:"Passes over them."`
+	Batch         int      `toml:"batch" default:"16" min:"1" max:"100000" unit:"trajectories" doc:"Trajectories of one update."`
+	LearningRate  float64  `toml:"learning_rate" default:"1e-3" above:"0" max:"1" doc:"Peak learning rate; it falls along a cosine."`
+	WeightDecay   float64  `toml:"weight_decay" default:"0.05" min:"0" max:"1" doc:"Decoupled weight decay; vectors are spared."`
+	Warmup        int      `toml:"warmup" default:"100" min:"0" unit:"steps" doc:"Steps over which the learning rate rises from 0."`
+	ContextWeight float64  `toml:"context_weight" default:"0.3" min:"0" max:"1" doc:"Weight of the tokens that the policy reads, against 1 for those it writes. A policy made from nothing has to learn to read; for one that can, 0."`
+	Expert        string   `toml:"expert" default:"scripted" enum:"scripted|oracle" doc:"Whose trajectories: the scripted expert of the source, or the reference answers."`
+	Trajectories  []string `toml:"trajectories" optional:"true" doc:"Files or folders of trajectories to learn from, all of them, in place of an expert's: what data trajectories gathered or exported, or messages, ATIF and Parquet of other programs (docs/sft.md)."`
+	TokenizerSize int      `toml:"tokenizer_size" default:"512" min:"300" max:"1048576" unit:"tokens" doc:"Vocabulary of a new tokenizer."`
+	Hidden        int      `toml:"hidden" default:"128" min:"8" max:"65536" doc:"Width of a new policy."`
+	Layers        int      `toml:"layers" default:"5" min:"1" max:"512" doc:"Layers of a new policy."`
+	Heads         int      `toml:"heads" default:"4" min:"1" max:"1024" doc:"Attention heads of a new policy."`
+	KVHeads       int      `toml:"kv_heads" default:"4" min:"1" max:"1024" doc:"Heads of keys and values; it divides heads."`
+	HeadDim       int      `toml:"head_dim" default:"32" min:"4" max:"1024" doc:"Width of one head; even."`
+	Intermediate  int      `toml:"intermediate" default:"384" min:"8" max:"1048576" doc:"Width of the feed-forward layer."`
 }
 
 // Server is [server]; Model "" means that no server is configured.

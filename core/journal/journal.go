@@ -31,8 +31,8 @@ const Scored = "scored"
 type Episode struct {
 	ID            string            `json:"id"`       // unique in the run
 	Step          int               `json:"step"`     // trainer step it was dispatched for; -1 in an evaluation
-	Dispatch      int64             `json:"dispatch"` // the group's number, from 0, unique in the run
-	Index         int               `json:"index"`    // within the group
+	Dispatch      int64             `json:"dispatch"` // the group's number, from 0, unique in the run; of gathered trajectories the task's
+	Index         int               `json:"index"`    // within the group, or among the task's tries
 	Attempt       int               `json:"attempt"`  // from 0; infrastructure failures are tried again
 	Task          string            `json:"task"`     // key
 	Skill         string            `json:"skill"`

@@ -151,6 +151,39 @@ func writeEpisodes(path string, episodes []Episode) error {
 	return diag.Wrap(diag.KindData, "write episodes", path, errors.Join(z.Close(), f.Sync()))
 }
 
+// WriteEpisodes replaces a file of episodes by rename.
+func WriteEpisodes(path string, episodes iter.Seq2[*Episode, error]) error {
+	fail := func(err error) error { return diag.Wrap(diag.KindData, "write episodes", path, err) }
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.Remove(f.Name()) // gone already if it has its name
+	defer f.Close()
+	z, err := zstd.NewWriter(f)
+	if err != nil {
+		return fail(err)
+	}
+	defer z.Close()
+	enc := json.NewEncoder(z)
+	enc.SetEscapeHTML(false)
+	for e, err := range episodes {
+		if err == nil {
+			err = enc.Encode(e)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	if err := errors.Join(z.Close(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return fail(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fail(err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 // DropStepsAfter removes the folders of steps newer than the given one, which were
 // finished after the checkpoint that a resumed run starts from, and whatever a
 // killed process left half-written anywhere in the run.

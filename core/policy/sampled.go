@@ -20,6 +20,7 @@ type SampledOptions struct {
 	MaxContext    int     // tokens of a whole conversation; 0, or above the engine's: the engine's
 	TopK          int     // 0: all tokens
 	TopP          float64 // 0 or 1: all tokens
+	Tokenizer     string  // digest of the chat's tokenizer, for the record; "": not told
 }
 
 // Sampled is the policy that an engine's weights are, spoken to through a chat. It
@@ -47,6 +48,9 @@ func (p *Sampled) Name() string { return p.name }
 
 // Version implements [Policy].
 func (p *Sampled) Version() int { return p.engine.Info().Version }
+
+// Tokenizer is the digest of the tokenizer that made the turns' ids.
+func (p *Sampled) Tokenizer() string { return p.o.Tokenizer }
 
 // Open implements [Policy]. It samples nothing yet. An ID that is open already is an
 // error of diag.KindPolicy, since two conversations would share one KV cache; the

@@ -70,15 +70,16 @@ func (o Options) withDefaults() Options {
 
 // Trajectory is what happened, token by token, and what it left.
 type Trajectory struct {
-	ID       string
-	Task     *sdk.Task
-	Policy   string
-	Turns    []Turn
-	End      End
-	Output   sdk.Output
-	Tools    map[string]int // calls by bash, view, create, replace, insert
-	TestRuns int            // bash calls that ran tests or scripts
-	Took     time.Duration
+	ID        string
+	Task      *sdk.Task
+	Policy    string
+	Tokenizer string // digest of what made the turns' token ids; "": not known
+	Turns     []Turn
+	End       End
+	Output    sdk.Output
+	Tools     map[string]int // calls by bash, view, create, replace, insert
+	TestRuns  int            // bash calls that ran tests or scripts
+	Took      time.Duration
 }
 
 // Turn is a policy's turn with the answer that it got.
@@ -94,6 +95,9 @@ func Run(ctx context.Context, box sandbox.Sandbox, p policy.Policy, open policy.
 	o = o.withDefaults()
 	started := time.Now()
 	tr := &Trajectory{ID: open.ID, Task: open.Task, Policy: p.Name(), Tools: map[string]int{}, End: Failed}
+	if t, ok := p.(interface{ Tokenizer() string }); ok {
+		tr.Tokenizer = t.Tokenizer()
+	}
 	defer func() { tr.Took = time.Since(started) }()
 
 	open.Temperature, open.MaxTokens = o.Temperature, o.MaxTurnTokens
@@ -295,6 +299,9 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 		FinalMetrics:  &atif.FinalMetrics{TotalCompletionTokens: tr.SampledTokens()},
 		Extra:         map[string]any{"end": string(tr.End), "task": tr.Task.Key},
 	}
+	if tr.Tokenizer != "" {
+		a.Agent.Extra = map[string]any{"tokenizer": tr.Tokenizer}
+	}
 	add := func(s atif.Step) {
 		s.StepID = len(a.Steps) + 1
 		a.Steps = append(a.Steps, s)
@@ -338,7 +345,7 @@ func (tr *Trajectory) ATIF() *atif.Trajectory {
 			s.Metrics.PromptTokenIDs, s.Metrics.CompletionTokenIDs, s.Metrics.Logprobs = t.Context, t.Tokens, t.Logprobs
 			if extends(t.Context, seen) {
 				s.Metrics.PromptTokenIDs = t.Context[len(seen):]
-				s.Metrics.Extra = map[string]any{"prompt_token_ids": "added since the last turn"}
+				s.Metrics.Extra = map[string]any{"prompt_token_ids": atif.AddedTokens}
 			}
 			seen = slices.Concat(t.Context, t.Tokens)
 			a.FinalMetrics.TotalPromptTokens += len(t.Context)

@@ -64,19 +64,18 @@ type Setup struct {
 // tasks. It compiles plugins whose build is not in the cache, which takes seconds.
 // On an error everything opened so far is closed.
 func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Observe == nil {
-		o.Observe = func(Event) {}
-	}
-	s = &Setup{Config: cfg, log: o.Log, observe: o.Observe, plugins: newPool()}
+	s = bare(cfg, o)
+	s.plugins = newPool()
 	s.cleanup = append(s.cleanup, s.plugins.close)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if len(cfg.Skills)+len(cfg.Suites) == 0 {
+		return s, &diag.Diagnostic{Kind: diag.KindConfig, Code: "C010", Summary: "no skill and no suite is configured",
+			Hint: `add [skills.<name>] with plugin = "…"; without any, only sft learns, from [sft] trajectories`}
+	}
 	if s.finding, err = Registry(cfg, o); err != nil {
 		return s, err
 	}
@@ -118,6 +117,18 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (s *Setup, err err
 		return s, err
 	}
 	return s, nil
+}
+
+// bare is a set-up without sandboxes, plugins and tasks.
+func bare(cfg *config.Config, o Options) *Setup {
+	s := &Setup{Config: cfg, log: o.Log, observe: o.Observe}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.observe == nil {
+		s.observe = func(Event) {}
+	}
+	return s
 }
 
 // Close ends every sandbox and every plugin.
@@ -202,7 +213,7 @@ func (s *Setup) openModel(dir string, tok *bpe.Tokenizer) (*Model, error) {
 		return nil, diag.Wrap(diag.KindPolicy, "open policy", dir, err)
 	}
 	s.cleanup = append(s.cleanup, e.Close)
-	return &Model{Engine: e, Tokenizer: tok, Chat: c, Dir: dir, Policy: policy.NewSampled("gorgonia", e, c, policy.SampledOptions{MaxContext: s.Config.Policy.MaxContext})}, nil
+	return &Model{Engine: e, Tokenizer: tok, Chat: c, Dir: dir, Policy: policy.NewSampled("gorgonia", e, c, policy.SampledOptions{MaxContext: s.Config.Policy.MaxContext, Tokenizer: tok.Digest()})}, nil
 }
 
 // Expert plays the scripted expert of the sources that have one.

@@ -1,21 +1,19 @@
 package run
 
 import (
-	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/engine"
 	"github.com/valence-rl/valence/core/engine/gorgonia"
@@ -23,23 +21,32 @@ import (
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/policy/bpe"
 	"github.com/valence-rl/valence/core/policy/chat"
-	"github.com/valence-rl/valence/core/rollout"
-	"github.com/valence-rl/valence/sdk"
+	"github.com/valence-rl/valence/core/transcript"
 )
 
-// Demonstration is a trajectory that scored 1, as text.
-type Demonstration struct {
-	Task   string   `json:"task"`
-	System string   `json:"system,omitempty"`
-	Prompt string   `json:"prompt"`
-	Turns  []Spoken `json:"turns"`
+// Imitated is what a policy was made from.
+type Imitated struct {
+	Policy       string    `json:"policy"`       // folder
+	Trajectories int       `json:"trajectories"` // learnt from
+	ByTokens     int       `json:"by_tokens"`    // of those, by the token ids they came with; the others were rendered
+	Sequences    int       `json:"sequences"`
+	Tokens       int       `json:"tokens"`
+	Learnt       int       `json:"learnt"` // of those, the policy's own
+	Asides       int       `json:"asides"` // turns whose text beside a call was left out
+	LeftOut      []LeftOut `json:"left_out"`
 }
 
-// Spoken is one turn and the answer it got.
-type Spoken struct {
-	Text        string       `json:"text,omitempty"`
-	Call        *policy.Call `json:"call,omitempty"`
-	Observation string       `json:"observation,omitempty"`
+// LeftOut is a trajectory that was not learnt from.
+type LeftOut struct {
+	Where string `json:"where"` // file and line, or the episode
+	ID    string `json:"id,omitempty"`
+	Why   string `json:"why"`
+}
+
+// demonstration is a trajectory to learn from, and where it stands.
+type demonstration struct {
+	*transcript.Transcript
+	where string
 }
 
 // ColdStart makes a policy by supervised training on verified demonstrations
@@ -47,168 +54,164 @@ type Spoken struct {
 // what the skill's evaluator scores 1, trains a tokenizer if the policy folder has
 // none, and trains on the policy's own tokens. It writes the policy folder when it
 // is done. Killed, it goes on from the demonstrations and the checkpoint it has.
-func (s *Setup) ColdStart(ctx context.Context) error {
-	cfg := s.Config
+func (s *Setup) ColdStart(ctx context.Context) (*Imitated, error) {
 	if err := s.trainable(); err != nil {
-		return err
+		return nil, err
 	}
-	dir := journal.Dir(filepath.Join(cfg.Run.Dir, cfg.Run.Name))
-	var expert policy.Policy = policy.Oracle()
-	if cfg.SFT.Expert == "scripted" {
-		var err error
-		if expert, err = s.Expert(); err != nil {
-			return err
-		}
-	}
-	var all []Demonstration
-	for _, k := range s.Skills {
-		if k.Weight == 0 {
-			continue
-		}
-		d, err := s.demonstrate(ctx, dir, k, expert)
-		if err != nil {
-			return err
-		}
-		all = append(all, d...)
-	}
-	tok, err := s.tokenizer(all)
-	if err != nil {
-		return err
-	}
-	return s.imitate(ctx, dir, tok, all)
-}
-
-// shard is how many records are demonstrated between two writes.
-const shard = 512
-
-// demonstrate collects one skill's verified demonstrations, at most one a task.
-func (s *Setup) demonstrate(ctx context.Context, dir journal.Dir, k *Skill, expert policy.Policy) ([]Demonstration, error) {
-	want := s.Config.SFT.PerSkill
-	b := k.Binding()
-	var kept []Demonstration
-	for lo := 0; lo < len(k.records) && len(kept) < want; lo += shard {
-		name := dir.Path("sft", fmt.Sprintf("%s-%06d.jsonl.zst", k.Name, lo))
-		if d, err := readDemonstrations(name); err == nil {
-			kept = append(kept, d...)
-			continue
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		tasks, err := s.build(ctx, b, k.records[lo:min(lo+shard, len(k.records))])
-		if err != nil {
-			return nil, err
-		}
-		got := make([]*Demonstration, len(tasks))
-		var mu sync.Mutex
-		done := 0
-		err = each(ctx, len(tasks), s.Concurrency(), func(ctx context.Context, i int) error {
-			id := fmt.Sprintf("sft-%s-%d", k.Name, lo+i)
-			var e *Played
-			var err error
-			for attempt := 0; attempt <= s.Config.Async.Retries; attempt++ {
-				e, err = s.Player.Play(ctx, expert, b, tasks[i], id, seedOf(s.Config.Run.Seed, "expert", tasks[i].Key))
-				if err == nil || ctx.Err() != nil {
-					break
-				}
-			}
-			if err != nil {
-				return err
-			}
-			if e.Score == 1 && e.End == string(rollout.Submitted) {
-				got[i] = spoken(tasks[i], e.Trajectory)
-			}
-			mu.Lock()
-			done++
-			s.observe(Event{Kind: Finished, Text: "demonstrations " + k.Name, Done: len(kept) + done, Total: want})
-			mu.Unlock()
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		var fresh []Demonstration
-		for _, d := range got {
-			if d != nil {
-				fresh = append(fresh, *d)
-			}
-		}
-		if err := writeDemonstrations(name, fresh); err != nil {
-			return nil, err
-		}
-		kept = append(kept, fresh...)
-	}
-	if len(kept) < want {
-		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%s: %d demonstrations of the %d asked for; raise the count of its sources", k.Name, len(kept), want)})
-	}
-	if len(kept) == 0 {
-		return nil, diag.Errorf(diag.KindData, "demonstrate", k.Name, "the expert scored 1 on none of the tasks of %d records", len(k.records))
-	}
-	return kept[:min(want, len(kept))], nil
-}
-
-func spoken(t *sdk.Task, tr *rollout.Trajectory) *Demonstration {
-	d := &Demonstration{Task: t.Key, System: t.System, Prompt: t.Prompt}
-	for _, turn := range tr.Turns {
-		d.Turns = append(d.Turns, Spoken{Text: turn.Text, Call: turn.Call, Observation: turn.Observation})
-	}
-	return d
-}
-
-func writeDemonstrations(path string, ds []Demonstration) error {
-	fail := func(err error) error { return diag.Wrap(diag.KindData, "write demonstrations", path, err) }
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fail(err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fail(err)
-	}
-	defer os.Remove(f.Name())
-	z, err := zstd.NewWriter(f)
-	if err != nil {
-		return fail(err)
-	}
-	enc := json.NewEncoder(z)
-	enc.SetEscapeHTML(false)
-	for i := range ds {
-		if err := enc.Encode(&ds[i]); err != nil {
-			return fail(err)
-		}
-	}
-	if err := errors.Join(z.Close(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return fail(err)
-	}
-	return fail(os.Rename(f.Name(), path))
-}
-
-func readDemonstrations(path string) ([]Demonstration, error) {
-	f, err := os.Open(path)
+	all, err := s.demonstrate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		return nil, diag.Wrap(diag.KindData, "read demonstrations", path, err)
+	return s.learnFrom(ctx, all)
+}
+
+// Imitate is ColdStart on the trajectories that [sft] trajectories names. Neither
+// sandboxes nor plugins are opened. Trajectories that are not as they should be are
+// errors of diag.KindData that name file, line and field, the first ten together; those
+// that do not fit the context, or that the chat cannot write, are left out and told.
+func Imitate(ctx context.Context, cfg *config.Config, o Options) (im *Imitated, err error) {
+	s := bare(cfg, o)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.trainable(); err != nil {
+		return nil, err
 	}
-	defer z.Close()
-	dec := json.NewDecoder(bufio.NewReader(z))
-	var out []Demonstration
-	for {
-		var d Demonstration
-		err := dec.Decode(&d)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	all, err := s.given()
+	if err != nil {
+		return nil, err
+	}
+	return s.learnFrom(ctx, all)
+}
+
+func (s *Setup) learnFrom(ctx context.Context, all []demonstration) (*Imitated, error) {
+	tok, err := s.tokenizer(all)
+	if err != nil {
+		return nil, err
+	}
+	voice, err := chat.New(tok)
+	if err != nil {
+		return nil, err
+	}
+	im := &Imitated{Policy: s.Config.Policy.Path, LeftOut: []LeftOut{}}
+	r := renderer{voice: voice, digest: tok.Digest(), vocabulary: tok.Size(), context: float32(s.Config.SFT.ContextWeight), room: s.Config.Policy.MaxContext}
+	var samples []sample
+	for _, d := range all {
+		more, err := r.render(d.Transcript)
 		if err != nil {
-			return nil, diag.Errorf(diag.KindData, "read demonstrations", path, "%w; remove the file and it is made again", err)
+			im.LeftOut = append(im.LeftOut, LeftOut{d.where, d.ID, err.Error()})
+			continue
 		}
-		out = append(out, d)
+		im.Trajectories++
+		im.Sequences += len(more)
+		for _, x := range more {
+			im.Tokens += len(x.tokens)
+			im.Learnt += x.learnt
+		}
+		samples = append(samples, more...)
+	}
+	im.ByTokens, im.Asides = r.byTokens, r.asides
+	s.tell(im)
+	return im, s.imitate(ctx, tok, voice, samples)
+}
+
+// tell warns of what is not learnt from, by why.
+func (s *Setup) tell(im *Imitated) {
+	first, n := map[string]LeftOut{}, map[string]int{}
+	for _, l := range im.LeftOut {
+		if n[l.Why]++; n[l.Why] == 1 {
+			first[l.Why] = l
+		}
+	}
+	for _, why := range sortedKeys(n) {
+		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("left out %d of %d trajectories, such as %s: %s", n[why], im.Trajectories+len(im.LeftOut), first[why].Where, why)})
+	}
+	if im.Asides > 0 {
+		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%d turns have text beside a call, which the brief chat cannot write; it is left out", im.Asides)})
 	}
 }
 
+// demonstrate gathers the expert's verified demonstrations, at most one a task.
+func (s *Setup) demonstrate(ctx context.Context) ([]demonstration, error) {
+	var expert policy.Policy = policy.Oracle()
+	if s.Config.SFT.Expert == "scripted" {
+		var err error
+		if expert, err = s.Expert(); err != nil {
+			return nil, err
+		}
+	}
+	dir := s.runDir().Path("sft")
+	got, err := s.Gather(ctx, TrajectoryOptions{
+		Policy: expert, Out: dir, PerSkill: s.Config.SFT.PerSkill, Tries: 1,
+		Heard: func(g Gathering) {
+			s.observe(Event{Kind: Finished, Text: "demonstrations", Done: g.Kept, Total: g.Want, Errors: g.Errors})
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []demonstration
+	for _, k := range got.Skills {
+		if k.Kept == 0 {
+			return nil, diag.Errorf(diag.KindData, "demonstrate", k.Name, "the expert scored 1 on none of %d tasks", k.Tasks)
+		}
+		if k.Short() {
+			s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%s: %d demonstrations of the %d asked for; raise the count of its sources", k.Name, k.Kept, k.Want)})
+		}
+		file := filepath.Join(dir, k.Name+".episodes.jsonl.zst")
+		for f := range transcript.Read(file) {
+			if f.Err != nil {
+				return nil, f.Err
+			}
+			all = append(all, demonstration{f.Transcript, f.Place.String()})
+		}
+	}
+	return all, nil
+}
+
+// given reads the configured trajectories.
+func (s *Setup) given() ([]demonstration, error) {
+	const most = 10 // errors at once
+	s.observe(Event{Kind: Opening, Text: "trajectories"})
+	var all []demonstration
+	var wrong []error
+	below := 0
+	for _, path := range s.Config.SFT.Trajectories {
+		files, err := transcript.Files(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			for f := range transcript.Read(file) {
+				switch {
+				case f.Err != nil:
+					if wrong = append(wrong, f.Err); len(wrong) == most {
+						return nil, errors.Join(wrong...)
+					}
+				case f.Lost == "" && (f.Score == nil || *f.Score == 1 || !f.Stored):
+					all = append(all, demonstration{f.Transcript, f.Place.String()})
+				default:
+					below++
+				}
+			}
+		}
+	}
+	if wrong != nil {
+		return nil, errors.Join(wrong...)
+	}
+	if below > 0 {
+		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%d stored episodes did not score 1 and are left out; data trajectories export --min-score takes others", below)})
+	}
+	if len(all) == 0 {
+		return nil, diag.Errorf(diag.KindData, "read trajectories", fmt.Sprint(s.Config.SFT.Trajectories), "none to learn from")
+	}
+	return all, nil
+}
+
+func (s *Setup) runDir() journal.Dir {
+	return journal.Dir(filepath.Join(s.Config.Run.Dir, s.Config.Run.Name))
+}
+
 // tokenizer is that of the policy folder, or a new one trained on the demonstrations.
-func (s *Setup) tokenizer(ds []Demonstration) (*bpe.Tokenizer, error) {
+func (s *Setup) tokenizer(ds []demonstration) (*bpe.Tokenizer, error) {
 	if _, err := os.Stat(filepath.Join(s.Config.Policy.Path, "tokenizer.json")); err == nil {
 		return bpe.Load(s.Config.Policy.Path)
 	}
@@ -229,51 +232,9 @@ func (s *Setup) tokenizer(ds []Demonstration) (*bpe.Tokenizer, error) {
 	return chat.Train(slices.Values(texts), s.Config.SFT.TokenizerSize, s.Config.Policy.MaxContext)
 }
 
-// example is a demonstration as tokens.
-type example struct {
-	tokens  []int
-	weights []float32 // of the targets, before normalisation
-}
-
-func render(c policy.Chat, d *Demonstration, contextWeight float32) example {
-	var e example
-	add := func(ids []int, w float32) {
-		for _, id := range ids {
-			e.tokens = append(e.tokens, id)
-			e.weights = append(e.weights, w)
-		}
-	}
-	add(c.Start(d.System, d.Prompt), contextWeight)
-	for i, t := range d.Turns {
-		add(c.Reply(policy.Turn{Text: t.Text, Call: t.Call}), 1)
-		if i < len(d.Turns)-1 {
-			add(c.Observe(t.Observation), contextWeight)
-		}
-	}
-	e.weights = e.weights[1:]
-	return e
-}
-
-// imitate trains on the demonstrations and writes the policy folder.
-func (s *Setup) imitate(ctx context.Context, dir journal.Dir, tok *bpe.Tokenizer, ds []Demonstration) error {
-	c := s.Config.SFT
-	voice, err := chat.New(tok)
-	if err != nil {
-		return err
-	}
-	var examples []example
-	long := 0
-	for i := range ds {
-		e := render(voice, &ds[i], float32(c.ContextWeight))
-		if len(e.tokens) > s.Config.Policy.MaxContext {
-			long++
-			continue
-		}
-		examples = append(examples, e)
-	}
-	if long > 0 {
-		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%d of %d demonstrations exceed max_context and are left out", long, len(ds))})
-	}
+// imitate trains on samples and writes the policy folder.
+func (s *Setup) imitate(ctx context.Context, tok *bpe.Tokenizer, voice policy.Chat, samples []sample) error {
+	c, dir := s.Config.SFT, s.runDir()
 	at := dir.Path("cold-start")
 	if _, err := os.Stat(filepath.Join(at, "config.json")); err != nil {
 		if err := s.freshPolicy(at, tok); err != nil {
@@ -284,12 +245,15 @@ func (s *Setup) imitate(ctx context.Context, dir journal.Dir, tok *bpe.Tokenizer
 	if err != nil {
 		return err
 	}
-	perEpoch := len(examples) / c.Batch
+	perEpoch := len(samples) / c.Batch
 	if perEpoch == 0 {
-		return diag.Errorf(diag.KindConfig, "imitate", "", "%d demonstrations do not fill a batch of %d", len(examples), c.Batch)
+		return diag.Errorf(diag.KindConfig, "imitate", "", "%d demonstrations do not fill a batch of %d; lower [sft] batch", len(samples), c.Batch)
+	}
+	if err := sameSamples(dir, m.Engine.Info().Version, samples); err != nil {
+		return err
 	}
 	total := perEpoch * c.Epochs
-	order := make([]int, len(examples))
+	order := make([]int, len(samples))
 	epoch := -1
 	loss := math.NaN()
 	for step := m.Engine.Info().Version; step < total; step++ {
@@ -307,17 +271,17 @@ func (s *Setup) imitate(ctx context.Context, dir journal.Dir, tok *bpe.Tokenizer
 		batch := order[step%perEpoch*c.Batch:][:c.Batch]
 		var sum float32
 		for _, i := range batch {
-			for _, w := range examples[i].weights {
+			for _, w := range samples[i].weights {
 				sum += w
 			}
 		}
 		data := make([]engine.Datum, len(batch))
 		for j, i := range batch {
-			w := slices.Clone(examples[i].weights)
+			w := slices.Clone(samples[i].weights)
 			for t := range w {
 				w[t] /= sum
 			}
-			data[j] = engine.Datum{Tokens: examples[i].tokens, Weights: w}
+			data[j] = engine.Datum{Tokens: samples[i].tokens, Weights: w}
 		}
 		r, err := m.Engine.ForwardBackward(ctx, data, engine.Loss{Kind: engine.CrossEntropy})
 		if err != nil {
@@ -342,6 +306,33 @@ func (s *Setup) imitate(ctx context.Context, dir journal.Dir, tok *bpe.Tokenizer
 		return err
 	}
 	return s.publish(at, tok, voice)
+}
+
+// samplesFile says what the weights in cold-start have learnt from.
+const samplesFile = "cold-start.json"
+
+// sameSamples refuses to go on with a cold start on other samples than it began with.
+func sameSamples(dir journal.Dir, version int, samples []sample) error {
+	h := sha256.New()
+	for _, x := range samples {
+		fmt.Fprintln(h, x.tokens, x.weights)
+	}
+	type begun struct {
+		Samples string `json:"samples"` // digest
+	}
+	now := begun{fmt.Sprintf("sha256:%x", h.Sum(nil))}
+	data, err := os.ReadFile(dir.Path(samplesFile))
+	var then begun
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return diag.Wrap(diag.KindData, "imitate", dir.Path(samplesFile), err)
+	case version == 0:
+	case json.Unmarshal(data, &then) != nil || then != now:
+		return &diag.Diagnostic{Kind: diag.KindConfig, Code: "C064", Summary: fmt.Sprintf("the cold start in %s has learnt from other trajectories so far", dir),
+			Hint: "choose another name with --set run.name=NAME, or remove the folder"}
+	}
+	return dir.WriteJSON(samplesFile, now)
 }
 
 // schedule is a linear warm-up and then a cosine down to a twentieth.

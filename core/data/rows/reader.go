@@ -39,6 +39,9 @@ func (r Raw) Size() int64 {
 	return n
 }
 
+// JSON is the row as it stands in its file; nil of Parquet.
+func (r Raw) JSON() []byte { return r.data }
+
 // Fields are the row's fields in their order. The error is a [*SyntaxError].
 func (r Raw) Fields() ([]Field, error) {
 	if r.data == nil {

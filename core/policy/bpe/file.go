@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -355,6 +356,16 @@ func (t *Tokenizer) Save(dir string) error {
 		return diag.Wrap(diag.KindPolicy, op, "", err)
 	}
 	return diag.Wrap(diag.KindPolicy, op, "", write(filepath.Join(dir, fileTokenizer), data))
+}
+
+// Digest names the tokenizer: tokenizers with the same one give the same ids. It is
+// sha256: and the sum of the vocabulary, the merges and the special tokens.
+func (t *Tokenizer) Digest() string {
+	data, err := t.marshal()
+	if err != nil {
+		panic(err) // texts and numbers always have a JSON
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 }
 
 // write replaces a file by rename once its bytes are on disk.

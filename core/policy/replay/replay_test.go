@@ -169,13 +169,13 @@ func TestWhatIsNoRecording(t *testing.T) {
 		v    any
 		want string
 	}{
-		"another format":  {map[string]any{"messages": []any{}}, `schema_version is "", want ATIF-v1.7`},
-		"no JSON for it":  {[]int{1}, "cannot unmarshal array"},
-		"no task":         {with(func(a *atif.Trajectory) { delete(a.Extra, "task") }), "it does not say which task it is of"},
-		"unknown source":  {with(func(a *atif.Trajectory) { a.Steps[0].Source = "god" }), `step 1: source "god"`},
-		"unknown tool":    {with(func(a *atif.Trajectory) { agent(a).ToolCalls[0].Function = "python" }), `step 3: it calls "python"; there are bash and str_replace`},
-		"two calls":       {with(func(a *atif.Trajectory) { s := agent(a); s.ToolCalls = append(s.ToolCalls, s.ToolCalls[0]) }), "step 3: it has 2 tool calls"},
-		"a list for text": {with(func(a *atif.Trajectory) { agent(a).ToolCalls[0].Arguments["command"] = []any{"ls"} }), "step 3: argument command of bash is neither text nor a number"},
+		"another format":  {map[string]any{"text": []any{}}, `no trajectory: want messages, an ATIF trajectory (schema_version), or an episode`},
+		"no JSON for it":  {[]int{1}, "row 1: byte 0: want an object"},
+		"another version": {with(func(a *atif.Trajectory) { a.SchemaVersion = "ATIF-v2" }), `schema_version: "ATIF-v2", want ATIF-v1.7`},
+		"unknown source":  {with(func(a *atif.Trajectory) { a.Steps[0].Source = "god" }), `steps[0].source: "god"`},
+		"unknown tool":    {with(func(a *atif.Trajectory) { agent(a).ToolCalls[0].Function = "python" }), `steps[2].tool_calls[0].function_name: no tool "python"; there are bash and str_replace`},
+		"two calls":       {with(func(a *atif.Trajectory) { s := agent(a); s.ToolCalls = append(s.ToolCalls, s.ToolCalls[0]) }), "steps[2].tool_calls: 2 calls"},
+		"a list for text": {with(func(a *atif.Trajectory) { agent(a).ToolCalls[0].Arguments["command"] = []any{"ls"} }), "steps[2].tool_calls[0].arguments.command: neither text nor a number"},
 	} {
 		path := write(t, "a.json", tt.v)
 		if _, err := replay.Load(path); diag.KindOf(err) != diag.KindData || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tt.want) {
@@ -208,5 +208,35 @@ func TestNumbers(t *testing.T) {
 	}
 	if _, err := s.Next(gone, ""); err == nil {
 		t.Error("no error after the end of the context")
+	}
+}
+
+// A recording that does not say which task it is of is known by what was asked: the
+// messages of other programs say no more.
+func TestRecordingsWithoutATask(t *testing.T) {
+	a := recorded(rollout.Submitted, ls, done)
+	delete(a.Extra, "task")
+	for name, v := range map[string]any{
+		"ATIF": a,
+		"messages": map[string]any{"messages": []any{
+			map[string]any{"role": "system", "content": task.System}, map[string]any{"role": "user", "content": task.Prompt},
+			map[string]any{"role": "assistant", "content": "look", "reasoning_content": "hm", "tool_calls": []any{
+				map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": "bash", "arguments": `{"command": "ls"}`}},
+			}},
+			map[string]any{"role": "tool", "content": "ok", "tool_call_id": "c1"}, map[string]any{"role": "assistant", "content": "Done."},
+		}},
+	} {
+		p, err := replay.Load(write(t, "a.json", v))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		got, err := turns(t, p, "")
+		if d := cmp.Diff([]policy.Turn{ls, done}, got); d != "" || err != nil {
+			t.Errorf("%s: %s %v", name, d, err)
+		}
+		other := &sdk.Task{Key: task.Key, System: task.System, Prompt: "mend that"}
+		if _, err := p.Open(t.Context(), policy.Opening{Task: other}); err == nil || !strings.Contains(err.Error(), "has no recording of this task; it has tasks without a key") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
