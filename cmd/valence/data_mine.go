@@ -108,7 +108,7 @@ Work that was stopped goes on where it was when it is started again with the sam
 		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
 		o.Lab = func(r *runner.Runner) *trial.Lab {
 			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit = limit
+			lab.Limit, lab.Prepare = limit, a.prepareVendor(d)
 			return lab
 		}
 		w, _, err := records.Create(out)
