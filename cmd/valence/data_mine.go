@@ -62,6 +62,7 @@ Work that was stopped goes on where it was when it is started again with the sam
 	f.IntVar(&o.Commits, "commits", 0, "look at most at this `number` of commits (default: all)")
 	f.StringArrayVar(&o.Paths, "path", nil, "only commits whose sources and tests lie below this `path`; may be repeated")
 	f.IntVar(&o.Files, "files", 8, "pass over commits that change more source files than this `number`")
+	f.IntVar(&o.Packages, "packages", 100, "of Go: pass over tests that import more packages beyond the standard library than this `number`")
 	f.StringVar(&issues, "issues", "", "issues by their number: a `folder` of texts, or a file of JSON lines with number, title and body")
 	f.StringVar(&o.Runner, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")
 	f.StringVar(&table, "runners", "", "add the runners of a TOML `file` to the table")
@@ -108,7 +109,7 @@ Work that was stopped goes on where it was when it is started again with the sam
 		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
 		o.Lab = func(r *runner.Runner) *trial.Lab {
 			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit = limit
+			lab.Limit, lab.Prepare = limit, a.prepareVendor(d)
 			return lab
 		}
 		w, _, err := records.Create(out)

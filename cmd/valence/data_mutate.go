@@ -156,7 +156,7 @@ where it was when it is started again with the same --out.`,
 				}
 			}
 			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit = limit
+			lab.Limit, lab.Prepare = limit, a.prepareVendor(d)
 			spot := a.spot(tree.Name + ": ")
 			o.Heard = func(p mutate.Progress) {
 				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
+	"github.com/valence-rl/valence/sdk"
 )
 
 // proved is the result of data prove.
@@ -68,6 +70,11 @@ code 1 says that one did not.`,
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(records, func(r sdk.Record) bool { return strings.EqualFold(r.Language, "go") }) {
+			if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
+				return err
+			}
+		}
 		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
 		if err != nil {
 			return err
@@ -75,6 +82,12 @@ code 1 says that one did not.`,
 		defer d.Close()
 		o.Driver, o.Log = d, a.logger()
 		o.Limits = sandbox.Limits{Memory: memory, Disk: memory, CPUs: 2, Pids: 512, Output: 16 << 20}
+		prepare := a.prepareVendor(d)
+		for i := range records {
+			if err := prepare(cmd.Context(), &records[i].Workspace); err != nil {
+				return err
+			}
+		}
 		spot := a.spot("proving: ")
 		o.Heard = func(done, all int) { spot.show(fmt.Sprintf("%d/%d tasks", done, all)) }
 		skills, err := prove.Records(cmd.Context(), records, o)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type Options struct {
 	Commits        int      // commits looked at, at most; 0: all
 	Paths          []string // only commits whose sources and tests all lie below these; none: all
 	Files          int      // source files that a commit changes, at most; default 8
+	Packages       int      // of Go: packages beyond the standard library that a folder with its tests imports, at most; default 100
 	Issues         Issues   // nil: there are none
 	Runners        runner.Table
 	Runner         string // by name; "": the first that fits
@@ -60,6 +62,9 @@ func Run(ctx context.Context, dir string, o Options, sink func(context.Context, 
 	}
 	if o.Files <= 0 {
 		o.Files = 8
+	}
+	if o.Packages <= 0 {
+		o.Packages = 100
 	}
 	if o.Told == nil {
 		o.Told = func(Progress) {}
@@ -222,6 +227,14 @@ func (m *miner) record(ctx context.Context, c commit, run *runner.Runner, s spli
 			touched[path.Dir(d.path)] = true
 		}
 	}
+	if run.Language == "go" {
+		if err := m.light(ctx, after, touched); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(s.tests, func(d delta) bool { return run.IsTest(d.path) && d.status != 'D' && touched[unit(run, d.path)] }) {
+			return nil, refusal("its tests import too many packages")
+		}
+	}
 	o := m.Options.Options
 	o.Source, o.Commit = "git", c.parent
 	o.Only = func(g runner.Group) bool { return touched[g.Name] }
@@ -312,6 +325,22 @@ func (m *miner) record(ctx context.Context, c commit, run *runner.Runner, s spli
 	}
 	rec.Meta = append(rec.Meta, sdk.Pair{Key: "problem", Value: from})
 	return rec, nil
+}
+
+// light leaves the folders whose tests every sandbox can compile in bearable time.
+func (m *miner) light(ctx context.Context, tree *source.Tree, touched map[string]bool) error {
+	maps.DeleteFunc(touched, func(folder string, _ bool) bool {
+		return !slices.ContainsFunc(tree.Files, func(f sdk.File) bool { return path.Dir(f.Path) == folder && strings.HasSuffix(f.Path, "_test.go") })
+	})
+	imports, err := source.Imports(ctx, tree, slices.Sorted(maps.Keys(touched)))
+	if diag.KindOf(err) == diag.KindData {
+		return refusal("the go command cannot read its packages")
+	}
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(touched, func(folder string, _ bool) bool { return imports[folder] > m.Packages })
+	return nil
 }
 
 // passedBefore tells which tests pass on the parent with the parent's own tests: new

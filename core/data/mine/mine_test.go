@@ -3,6 +3,7 @@ package mine
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,39 +22,55 @@ import (
 	"github.com/valence-rl/valence/sdk"
 )
 
+// repo is a repository that is made step by step.
+type repo struct {
+	*testing.T
+	dir string
+}
+
+func newRepo(t *testing.T) repo {
+	t.Helper()
+	r := repo{t, t.TempDir()}
+	r.git("init", "-q", "-b", "main")
+	return r
+}
+
+func (r repo) git(args ...string) {
+	r.Helper()
+	cmd := exec.Command("git", append([]string{"-C", r.dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.Fatalf("git %q: %v: %s", args, err, out)
+	}
+}
+
+func (r repo) write(name, text string) {
+	r.Helper()
+	name = filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r repo) commit(message string) {
+	r.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "-m", message)
+}
+
 // fixture is a repository with known answers: of its commits only "mend" gives a record.
 func fixture(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %q: %v: %s", args, err, out)
-		}
-	}
-	write := func(name, text string) {
-		t.Helper()
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commit := func(message string) {
-		t.Helper()
-		git("add", "-A")
-		git("commit", "-q", "-m", message)
-	}
+	r := newRepo(t)
+	write, commit := r.write, r.commit
 	const head = "import unittest\n\nfrom stock import count, total\n\n\nclass StockTest(unittest.TestCase):\n"
 	const one = "    def test_count(self):\n        self.assertEqual(count([1, 2]), 2)\n"
 	const two = "\n    def test_total_of_nothing(self):\n        self.assertEqual(total([]), 0)\n"
 	const three = "\n    def test_total(self):\n        self.assertEqual(total([2, 3]), 5)\n"
 	const count = "def count(items):\n    return len(items)\n\n\n"
-	git("init", "-q", "-b", "main")
 	write("stock.py", count+"def total(items):\n    return items[0] + sum(items[1:])\n")
 	write("tests/__init__.py", "")
 	write("logo.dat", "\x00one")
@@ -70,12 +87,17 @@ func fixture(t *testing.T) string {
 	commit("a comment, and a test that passed before")
 	write("tests/test_stock.py", head+one+two+three+"\n    def test_more(self):\n        self.assertEqual(count([]), 0)\n")
 	commit("tests only")
-	return dir
+	return r.dir
 }
 
 func options(t *testing.T) Options {
 	t.Helper()
-	d, err := local.New(local.Options{Dir: t.TempDir()})
+	return optionsIn(t, t.TempDir())
+}
+
+func optionsIn(t *testing.T, dir string) Options {
+	t.Helper()
+	d, err := local.New(local.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +163,79 @@ func TestKnownHistory(t *testing.T) {
 	o.Paths = []string{"README.md"}
 	if _, y := run(); y.Commits != 1 {
 		t.Errorf("%+v", y)
+	}
+}
+
+// Of a Go history: a mend, and what its tests could not even be compiled without.
+func TestKnownGoHistory(t *testing.T) {
+	const (
+		head  = "package stock\n\nimport \"testing\"\n\n"
+		one   = "func TestCount(t *testing.T) {\n\tif got := Count(2, 3); got != 2 {\n\t\tt.Errorf(\"Count(2, 3) = %d, want 2\", got)\n\t}\n}\n"
+		two   = "\nfunc TestTotal(t *testing.T) {\n\tif got := Total(2, 3); got != 5 {\n\t\tt.Errorf(\"Total(2, 3) = %d, want 5\", got)\n\t}\n}\n"
+		three = "\nfunc TestLargest(t *testing.T) {\n\tif got := Largest(2, 3); got != 3 {\n\t\tt.Errorf(\"Largest(2, 3) = %d, want 3\", got)\n\t}\n}\n"
+		count = "package stock\n\nfunc Count(items ...int) int { return len(items) }\n"
+		total = "\nfunc Total(items ...int) int {\n\tsum := 0\n\tfor _, n := range items%s {\n\t\tsum += n\n\t}\n\treturn sum\n}\n"
+		large = "\nfunc Largest(items ...int) int {\n\tbest := items[0]\n\tfor _, n := range items {\n\t\tif n > best {\n\t\t\tbest = n\n\t\t}\n\t}\n\treturn best\n}\n"
+	)
+	r := newRepo(t)
+	r.write("go.mod", "module example.com/stock\n\ngo 1.21\n")
+	r.write("stock.go", count+fmt.Sprintf(total, "[1:]"))
+	r.write("stock_test.go", head+one)
+	r.commit("begin")
+	r.write("stock.go", count+fmt.Sprintf(total, ""))
+	r.write("stock_test.go", head+one+two)
+	r.commit("mend: sum over everything")
+	r.write("stock.go", count+fmt.Sprintf(total, "")+large)
+	r.write("stock_test.go", head+one+two+three)
+	r.commit("the largest")
+	for _, name := range []string{"a", "b"} {
+		r.write(name+"/x.go", "package "+name+"\n\nconst N = 1\n")
+	}
+	r.write("c/c.go", "package c\n\nimport (\n\t\"example.com/stock/a\"\n\t\"example.com/stock/b\"\n)\n\nconst N = a.N + b.N\n")
+	r.write("c/c_test.go", "package c\n\nimport \"testing\"\n\nfunc TestN(t *testing.T) {}\n")
+	r.write("stock.go", count+fmt.Sprintf(total, "")+large+"\n// The end.\n")
+	r.commit("a package that imports others")
+
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("valence-%d", os.Getuid())) // where the program itself keeps what it compiles once
+	if _, err := local.PrepareGo(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	o := optionsIn(t, dir)
+	o.Tries, o.Repeats, o.Packages = 1, 1, 3
+	var records []sdk.Record
+	y, err := Run(t.Context(), r.dir, o, func(_ context.Context, r sdk.Record) error {
+		records = append(records, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != 2 || y.Candidates != 3 || y.Refused["its tests import too many packages"] != 1 {
+		t.Fatalf("%d records, %+v", len(records), y)
+	}
+	for i, want := range []struct {
+		fails  []string
+		passes []string
+		issue  string
+		target string
+	}{
+		{[]string{"TestLargest"}, []string{"TestCount", "TestTotal"}, "undefined: Largest", "Largest"},
+		{[]string{"TestTotal"}, []string{"TestCount"}, "Total(2, 3) = 3, want 5", "Total"},
+	} {
+		named := func(names []string) []string {
+			var out []string
+			for _, n := range names {
+				out = append(out, "example.com/stock."+n)
+			}
+			return out
+		}
+		got := &records[i]
+		if !slices.Equal(got.FailToPass, named(want.fails)) || !slices.Equal(got.PassToPass, named(want.passes)) || !strings.Contains(got.Problem, want.issue) {
+			t.Errorf("%q and %q, the issue: %s", got.FailToPass, got.PassToPass, got.Problem)
+		}
+		if len(got.Targets) != 1 || got.Targets[0].Name != want.target || got.Reproduce == "" {
+			t.Errorf("%+v, script %q", got.Targets, got.Reproduce)
+		}
 	}
 }
 

@@ -229,6 +229,11 @@ func (m *Bench) prepare(ctx context.Context) error {
 		files = append(files, f)
 	}
 	m.whole = trial.NewWorkspace(sdk.Workspace{Files: files, Env: m.env(files)})
+	if m.lab.Prepare != nil {
+		if err := m.lab.Prepare(ctx, &m.whole.Workspace); err != nil {
+			return err
+		}
+	}
 	if err := m.lab.Ready(ctx, m.whole); err != nil {
 		return err
 	}

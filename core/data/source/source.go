@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -196,6 +197,9 @@ func (t *Tree) At(p string) []byte {
 	return nil
 }
 
+// major is the end of a module's path from its second major version on.
+var major = regexp.MustCompile(`^v[0-9]+$`)
+
 // Identify finds the tree's name and home in what it says of itself, and in the name
 // under which it was found.
 func (t *Tree) Identify(name string) {
@@ -212,6 +216,9 @@ func (t *Tree) Identify(name string) {
 		if m, ok := strings.CutPrefix(line, "module "); ok {
 			t.Repo = strings.Trim(strings.TrimSpace(m), `"`)
 			t.Name = path.Base(t.Repo)
+			if major.MatchString(t.Name) && path.Dir(t.Repo) != "." {
+				t.Name = path.Base(path.Dir(t.Repo)) + "-" + t.Name
+			}
 			if strings.HasPrefix(base, "v") && base != t.Name {
 				t.Name += "-" + base
 			}

@@ -113,6 +113,28 @@ func TestZip(t *testing.T) {
 	}
 }
 
+func TestGoModulesName(t *testing.T) {
+	for module, want := range map[string]string{"example.com/a/b": "b", "example.com/a/b/v2": "b-v2", "v2": "v2", `"example.com/q"`: "q"} {
+		tree := &Tree{Files: []sdk.File{{Path: "go.mod", Data: []byte("module " + module + "\n")}}}
+		if tree.Identify("somewhere"); tree.Name != want {
+			t.Errorf("%s: %s, want %s", module, tree.Name, want)
+		}
+	}
+}
+
+func TestImports(t *testing.T) {
+	tree := &Tree{Name: "m", Files: []sdk.File{
+		{Path: "a/a.go", Data: []byte("package a\n\nimport \"fmt\"\n\nvar _ = fmt.Sprint\n")},
+		{Path: "b/b.go", Data: []byte("package b\n")},
+		{Path: "b/b_test.go", Data: []byte("package b_test\n\nimport (\n\t_ \"m/a\"\n\t_ \"m/b\"\n\t_ \"testing\"\n)\n")},
+		{Path: "go.mod", Data: []byte("module m\n\ngo 1.21\n")},
+	}}
+	got, err := Imports(t.Context(), tree, []string{"a", "b"})
+	if err != nil || got["a"] != 1 || got["b"] < 2 || got["b"] > 4 {
+		t.Error(got, err)
+	}
+}
+
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.py", ".git/config", "sub/__pycache__/x.pyc", "sub/b.py"} {

@@ -30,20 +30,11 @@ func Vendor(ctx context.Context, t *Tree, packages []string) (*Tree, error) {
 	if !requires.Match(t.At("go.mod")) || t.At("vendor/modules.txt") != nil {
 		return t, nil
 	}
-	dir, err := os.MkdirTemp("", "valence-vendor-*")
+	dir, err := t.lay()
 	if err != nil {
 		return nil, diag.Wrap(diag.KindData, op, t.Name, err)
 	}
 	defer os.RemoveAll(dir)
-	for _, f := range t.Files {
-		name := filepath.Join(dir, filepath.FromSlash(f.Path))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return nil, diag.Wrap(diag.KindData, op, t.Name, err)
-		}
-		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
-			return nil, diag.Wrap(diag.KindData, op, t.Name, err)
-		}
-	}
 	if out, err := goCommand(ctx, dir, "mod", "vendor"); err != nil {
 		if ctx.Err() != nil {
 			return nil, diag.Wrap(diag.KindInterrupted, op, t.Name, ctx.Err())
@@ -90,6 +81,55 @@ func Vendor(ctx context.Context, t *Tree, packages []string) (*Tree, error) {
 	}
 	slices.SortFunc(out.Files, func(a, b sdk.File) int { return strings.Compare(a.Path, b.Path) })
 	return &out, nil
+}
+
+// Imports counts, for each folder of a Go tree, the packages beyond the standard library
+// that the folder and its tests come to import, as far as the host's module cache has
+// them. It runs nothing of the tree and asks no network.
+func Imports(ctx context.Context, t *Tree, folders []string) (map[string]int, error) {
+	const op = "list imports"
+	dir, err := t.lay()
+	if err != nil {
+		return nil, diag.Wrap(diag.KindData, op, t.Name, err)
+	}
+	defer os.RemoveAll(dir)
+	out := map[string]int{}
+	for _, f := range folders {
+		// A test's variants of a package have its name and the test's in brackets.
+		text, err := goCommand(ctx, dir, "list", "-e", "-deps", "-test", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./"+f)
+		if ctx.Err() != nil {
+			return nil, diag.Wrap(diag.KindInterrupted, op, t.Name, ctx.Err())
+		}
+		if err != nil {
+			return nil, diag.Errorf(diag.KindData, op, t.Name, "%s: %w: %s", f, err, bytes.TrimSpace(text))
+		}
+		seen := map[string]bool{}
+		for line := range strings.Lines(string(text)) {
+			if path, _, _ := strings.Cut(strings.TrimSpace(line), " "); path != "" {
+				seen[path] = true
+			}
+		}
+		out[f] = len(seen)
+	}
+	return out, nil
+}
+
+// lay writes the tree to a folder, which the caller removes.
+func (t *Tree) lay() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "valence-tree-*"); err != nil {
+		return "", err
+	}
+	for _, f := range t.Files {
+		name := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
+			err = os.WriteFile(name, f.Data, 0o644)
+		}
+		if err != nil {
+			os.RemoveAll(dir)
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 // goCommand runs the host's go where nothing of the user's settings reaches it, nor a

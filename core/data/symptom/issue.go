@@ -28,7 +28,7 @@ func Issue(symptoms []Symptom, language string, others int, seed uint64) string 
 	}
 	var b strings.Builder
 	titles := raisesTitles
-	if first, _, _ := strings.Cut(s.Says, "\n"); strings.HasPrefix(first, "AssertionError") || strings.HasPrefix(first, "assert ") || strings.EqualFold(language, "go") && !strings.HasPrefix(first, "panic") {
+	if first, _, _ := strings.Cut(s.Says, "\n"); strings.HasPrefix(first, "AssertionError") || strings.HasPrefix(first, "assert ") || strings.EqualFold(language, "go") && !strings.HasPrefix(first, "panic") && first+"\n" != notBuilt {
 		titles = wrongTitles
 	}
 	b.WriteString(pick(titles, "title"))

@@ -178,7 +178,46 @@ func readGo(log string, failed []string, tests map[string]string) []Symptom {
 			out = append(out, s)
 		}
 	}
+	if len(out) == 0 && len(failed) > 0 {
+		if s, ok := unbuilt(log, tests); ok {
+			s.Test = failed[0]
+			out = append(out, s)
+		}
+	}
 	return out
+}
+
+// notBuilt begins what a symptom says of tests that do not compile.
+const notBuilt = "This does not compile:\n"
+
+// unbuilt is the symptom of tests that ask for what is not there, by what the compiler
+// says of them. What it says of sources tells of no use.
+func unbuilt(log string, tests map[string]string) (Symptom, bool) {
+	var s Symptom
+	var says []string
+	for line := range strings.Lines(log) {
+		var e struct{ Action, Output string }
+		if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action != "build-output" {
+			continue
+		}
+		m := goPlace.FindStringSubmatch(e.Output)
+		if m == nil {
+			continue
+		}
+		if text, path := source(tests, strings.TrimPrefix(m[1], "./")); path != "" && s.Code == "" {
+			n, _ := strconv.Atoi(m[2])
+			s.Code = golang(text, n)
+		}
+		_, what, _ := strings.Cut(e.Output[len(m[0]):], ": ") // the column goes
+		if what = strings.TrimSpace(what); what != "" && !slices.Contains(says, what) {
+			says = append(says, what)
+		}
+	}
+	if len(says) == 0 {
+		return s, false
+	}
+	s.Says = notBuilt + clip(says)
+	return s, true
 }
 
 // source finds the test file that a log names, by its path in the workspace or by the

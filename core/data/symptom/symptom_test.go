@@ -84,6 +84,28 @@ func TestGo(t *testing.T) {
 	}
 }
 
+// Tests that ask for what is not there tell it by what the compiler says.
+func TestGoThatDoesNotCompile(t *testing.T) {
+	log := `{"ImportPath":"m/a [m/a.test]","Action":"build-output","Output":"# m/a [m/a.test]\n"}
+{"ImportPath":"m/a [m/a.test]","Action":"build-output","Output":"a/a_test.go:4:21: undefined: F\n"}
+{"ImportPath":"m/a [m/a.test]","Action":"build-output","Output":"a/a_test.go:9:2: undefined: F\n"}
+{"ImportPath":"m/a [m/a.test]","Action":"build-output","Output":"a/a.go:1:2: x declared and not used\n"}
+{"ImportPath":"m/a [m/a.test]","Action":"build-fail"}
+{"Action":"fail","Package":"m/a","FailedBuild":"m/a [m/a.test]"}
+`
+	tests := map[string]string{"a/a_test.go": "package a\n\nfunc TestA(t *testing.T) {\n\tt.Errorf(\"got %d\", F())\n}\n"}
+	got := Read("gotest_json", log, []string{"m/a.TestA", "m/a.TestB"}, tests)
+	if len(got) != 1 || got[0] != (Symptom{"m/a.TestA", `t.Errorf("got %d", F())`, notBuilt + "undefined: F"}) {
+		t.Errorf("%q", got)
+	}
+	if text := Issue(got, "go", 1, 1); !strings.Contains(text, "undefined: F") || strings.Contains(strings.ToLower(text), "result") {
+		t.Error(text)
+	}
+	if got := Read("gotest_json", log, nil, tests); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestIssue(t *testing.T) {
 	s := []Symptom{{Test: "t.a", Says: "only words"}, {Test: "t.b", Code: "f()", Says: "ValueError: no"}}
 	seen := map[string]bool{}

@@ -26,6 +26,9 @@ type Lab struct {
 	Runner  *runner.Runner
 	Journal *Journal
 	Limit   time.Duration // of one command; 0: 60 s
+	// Prepare is told of a workspace that many sandboxes will be made of, before the
+	// first; nil: nobody needs to know.
+	Prepare func(context.Context, *sdk.Workspace) error
 
 	sandboxes Sandboxes
 	slots     chan struct{}

@@ -24,6 +24,7 @@ type box struct {
 	place   string   // where the workspace is in it, links followed
 	user    *toolserver.User
 	home    *home  // without namespaces
+	vendor  string // folder of what its vendored packages compile to; "": none
 	scratch string // folder of what is written; "": memory
 	*blank         // its processes; nil while there are none
 
@@ -45,6 +46,7 @@ func (b *box) start(ctx context.Context, ref string, w *sdk.Workspace) (err erro
 		err = b.dress(ctx, ref, w)
 	} else {
 		b.Env = sandbox.MergeEnv(d.tools.env, b.Env)
+		b.vendor = d.tools.compiled(b.Dir, w)
 		b.space, err = d.spaces.take(w)
 	}
 	if err != nil {

@@ -19,14 +19,24 @@ type GoTools struct {
 	Version string // "go1.26.0"
 }
 
-// goKitAt is where sandboxes find what [PrepareGo] made.
-const goKitAt = "/opt/go-build"
+// Where sandboxes find what [PrepareGo] and [Driver.PrepareVendor] made.
+const (
+	goKitAt    = "/opt/go-build"
+	goVendorAt = "/opt/go-vendor"
+)
 
 // goProgram is the go of a sandbox: it begins a build cache with links to what the
-// standard library compiled to. Go refuses a cache that it cannot write to.
+// standard library and the vendored packages compiled to. Go refuses a cache that it
+// cannot write to, and one that says that it was not tidied today it tidies: of all that
+// is older than some days.
 const goProgram = `#!/bin/sh
 export GOCACHE="${GOCACHE:-/tmp/go-build}"
-[ -d "$GOCACHE" ] || { cp -rs ` + goKitAt + `/cache "$GOCACHE.$$" && mv -T "$GOCACHE.$$" "$GOCACHE"; } 2>/dev/null
+[ -d "$GOCACHE" ] || {
+	cp -rs ` + goKitAt + `/cache "$GOCACHE.$$" &&
+	{ [ ! -d ` + goVendorAt + ` ] || cp -rs ` + goVendorAt + `/. "$GOCACHE.$$"; } &&
+	rm -f "$GOCACHE.$$/trim.txt" && date +%s >"$GOCACHE.$$/trim.txt" &&
+	mv -T "$GOCACHE.$$" "$GOCACHE"
+} 2>/dev/null
 exec ROOT/bin/go "$@"
 `
 
@@ -55,7 +65,7 @@ func FindGo() (GoTools, error) {
 
 // kit is the folder below dir that holds what the standard library compiles to, and
 // the program that uses it.
-func (g GoTools) kit(dir string) string { return filepath.Join(dir, "go-build-"+g.Version) }
+func (g GoTools) kit(dir string) string { return filepath.Join(dir, "go-std-"+g.Version) }
 
 // PrepareGo compiles the standard library once for all sandboxes of drivers with this
 // Dir, which then show it read-only: without it, each fresh sandbox compiles what its
@@ -79,14 +89,14 @@ func PrepareGo(ctx context.Context, dir string) (done bool, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, diag.Wrap(diag.KindSandbox, op, dir, err)
 	}
-	temp, err := os.MkdirTemp(dir, "go-build-*.partial")
+	temp, err := os.MkdirTemp(dir, "go-std-*.partial")
 	if err != nil {
 		return false, diag.Wrap(diag.KindSandbox, op, dir, err)
 	}
 	defer os.RemoveAll(temp)
 	cmd := exec.CommandContext(ctx, filepath.Join(g.Root, "bin", "go"), "build", "std")
 	cmd.Dir = temp
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + temp, "GOCACHE=" + temp, "GOROOT=" + g.Root,
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + temp, "GOCACHE=" + filepath.Join(temp, "cache"), "GOROOT=" + g.Root,
 		"CGO_ENABLED=0", "GOFLAGS=", "GOTOOLCHAIN=local", "GOPROXY=off", "GOENV=off", "GOWORK=off"}
 	out, err := cmd.CombinedOutput()
 	if err == nil {

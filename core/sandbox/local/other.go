@@ -8,6 +8,7 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/image"
+	"github.com/valence-rl/valence/sdk"
 )
 
 // Driver makes no sandboxes on this system.
@@ -32,6 +33,9 @@ func (*Driver) Create(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 func (*Driver) Prepare(_ context.Context, ref string) error {
 	return diag.Errorf(diag.KindSandbox, "get image", ref, "local sandboxes need Linux")
 }
+
+// PrepareVendor does nothing.
+func (*Driver) PrepareVendor(context.Context, *sdk.Workspace) (bool, error) { return false, nil }
 
 // Form is none in particular.
 func Form() image.Form { return image.Form{} }

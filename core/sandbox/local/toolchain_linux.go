@@ -16,6 +16,7 @@ type toolchain struct {
 	files    []string // pairs: name, contents
 	env      []string
 	reserved []string // where no workspace can appear
+	vendored string   // how the folders begin of what vendored packages compile to; "": there are none
 }
 
 // accounts of a sandbox. Only root exists when a user without rights runs the host.
@@ -83,8 +84,9 @@ func (t *toolchain) addGo(dir string) {
 		t.reserved = append(t.reserved, g.Root)
 	}
 	if kit := g.kit(dir); isFolder(kit) {
+		t.vendored = g.vendored(dir)
 		t.binds = append(t.binds, first.Bind{Path: kit, Target: goKitAt})
-		t.reserved = append(t.reserved, goKitAt)
+		t.reserved = append(t.reserved, goKitAt, goVendorAt)
 		t.env[0] += ":" + goKitAt + "/bin"
 	}
 	t.env[0] += ":" + filepath.Join(g.Root, "bin")
