@@ -224,8 +224,10 @@ func diffs() []Diff {
 		{Name: "binary, cut", Before: []sdk.Change{file("x", "\x001")}, Text: "diff --git a/x b/x\nindex 1111111..2222222 100644\nGIT binary patch\nliteral 3\n", Never: "binary patch"},
 		{Name: "binary, larger than it says", Text: strings.Replace(binary("x", "new file mode 100644\n", strings.Repeat("\x00", 1<<20), ""), "literal 1048576", "literal 10", 1), Here: "binary patch"},
 		{Name: "binary, smaller than it says", Text: strings.Replace(binary("x", "new file mode 100644\n", "\x00new", ""), "literal 4", "literal 5", 1), Here: "binary patch"},
-		{Name: "binary, a bomb", Text: binary("x", "new file mode 100644\n", strings.Repeat("\x00", 66<<20), ""), Never: "MiB", NotGit: true},
-		{Name: "binary, a bomb in parts", Text: parts(4, 17<<20), Never: "MiB", NotGit: true},
+		{Name: "binary, a bomb", Text: claims(binary("x", "new file mode 100644\n", "\x00new", ""), 66<<20), Never: "MiB"},
+		{Name: "binary, a bomb in parts", Text: claims(binary("x", "new file mode 100644\n", "\x00new", ""), 40<<20) + claims(binary("y", "new file mode 100644\n", "\x00new", ""), 40<<20), Never: "MiB"},
+		{Name: "binary, a bomb by a delta", Before: []sdk.Change{file("x", "\x001")}, Here: "binary patch",
+			Text: "diff --git a/x b/x\nindex " + object("\x001") + ".." + object("\x002") + " 100644\nGIT binary patch\n" + half("delta", "\x02\x80\x80\x80\x80\x04\x90\x02") + "\n" + half("delta", "\x02\x02\x90\x02") + "\n"},
 
 		// Numbers and sizes.
 		{Name: "a hunk beyond the file", Before: one, Text: "--- a/x\n+++ b/x\n@@ -9223372036854775807 +1 @@\n-1\n+2\n", Here: "line", NotGit: true},
@@ -241,13 +243,9 @@ func diffs() []Diff {
 	}
 }
 
-// parts is a patch of n binary files, small as it stands, of size bytes each.
-func parts(n, size int) string {
-	var b strings.Builder
-	for i := range n {
-		b.WriteString(binary(fmt.Sprint("x", i), "new file mode 100644\n", strings.Repeat("\x00", size), ""))
-	}
-	return b.String()
+// claims makes a binary patch say that it makes so many bytes.
+func claims(text string, size int) string {
+	return strings.Replace(text, "literal 4\n", fmt.Sprintf("literal %d\n", size), 1)
 }
 
 // binary is git's binary patch of a file, both ways.
@@ -259,7 +257,7 @@ func binary(name, header, after, before string) string {
 	case strings.HasPrefix(header, "deleted"):
 		to, mode = none, ""
 	}
-	return fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n%[2]sindex %[3]s..%[4]s%[5]s\nGIT binary patch\n%[6]s\n%[7]s\n", name, header, from, to, mode, literal(after), literal(before))
+	return fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n%[2]sindex %[3]s..%[4]s%[5]s\nGIT binary patch\n%[6]s\n%[7]s\n", name, header, from, to, mode, half("literal", after), half("literal", before))
 }
 
 // object is git's name of a file's contents.
@@ -267,15 +265,15 @@ func object(data string) string {
 	return fmt.Sprintf("%x", sha1.Sum([]byte(fmt.Sprintf("blob %d\x00%s", len(data), data))))
 }
 
-// literal is one part of a binary patch.
-func literal(data string) string {
+// half is one direction of a binary patch.
+func half(method, data string) string {
 	var z bytes.Buffer
 	w := zlib.NewWriter(&z)
 	w.Write([]byte(data))
 	w.Close()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 	var out strings.Builder
-	fmt.Fprintf(&out, "literal %d\n", len(data))
+	fmt.Fprintf(&out, "%s %d\n", method, len(data))
 	for b := z.Bytes(); len(b) > 0; {
 		line := b[:min(len(b), 52)]
 		b = b[len(line):]

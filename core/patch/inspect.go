@@ -69,7 +69,7 @@ func touched(f *gitdiff.File) (Touched, error) {
 		return t, fail(t.Path, "the diff says that a binary file differs, but not how")
 	}
 	for i, h := range f.TextFragments {
-		if h.OldPosition < 0 || h.NewPosition < 0 {
+		if h.OldPosition < min(1, h.OldLines) || h.NewPosition < min(1, h.NewLines) {
 			return t, fail(t.Path, "hunk %d of %d: a line before the first", i+1, len(f.TextFragments))
 		}
 		if err := h.Validate(); err != nil {
