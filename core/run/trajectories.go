@@ -95,7 +95,8 @@ const buildAhead = 64
 // Gather plays a policy on the training tasks of every skill and keeps what the skill's
 // evaluator, with its judge, scores 1: at most o.PerSkill of each skill, none twice.
 // Every task of a skill is tried once in the order of the records, then every task
-// again, up to o.Tries times, until there are enough.
+// again, up to o.Tries times, until there are enough. Of recordings, the tasks that were
+// recorded are played.
 //
 // Every attempt is on the disk in o.Out before the next is counted, so that a kill loses
 // only what was under way; the same call goes on where it was. Which tries are kept
@@ -360,6 +361,11 @@ func (g *gatherer) work(ctx context.Context) error {
 	row, draining := 0, false
 	var lost, broken error
 	for {
+		select {
+		case <-drain: // before anything else is begun
+			draining, drain = true, nil
+		default:
+		}
 		for !draining && broken == nil && ctx.Err() == nil && row < max(8, width) && g.flying < width {
 			x, t, task, err := g.next(ctx)
 			if err != nil {
@@ -530,7 +536,11 @@ func (g *gatherer) peek(ctx context.Context, x *gathered) (try, *sdk.Task, error
 			return try{}, nil, err
 		}
 		x.records = x.records[n:]
+		some, chosen := g.o.Policy.(interface{ Has(*sdk.Task) bool })
 		for _, t := range tasks {
+			if chosen && !some.Has(t) {
+				continue // it was not recorded
+			}
 			if !x.known[t.Key] {
 				x.known[t.Key] = true
 				x.tasks = append(x.tasks, t)
