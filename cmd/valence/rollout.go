@@ -9,6 +9,7 @@ import (
 
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/report"
 	"github.com/valence-rl/valence/core/run"
 	"github.com/valence-rl/valence/sdk"
@@ -74,11 +75,11 @@ func newRolloutCommand(a *app) *cobra.Command {
 		}
 		defer view.close()
 		defer s.Close()
-		b, t, err := find(s, skill, key)
+		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
 		if err != nil {
 			return err
 		}
-		p, err := s.OpenPolicy(cmd.Context(), policyName, dir)
+		b, t, err := find(s, p, skill, key)
 		if err != nil {
 			return err
 		}
@@ -97,8 +98,12 @@ func newRolloutCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// find picks a task by key, or the first of a skill, or the first of all.
-func find(s *run.Setup, skill, key string) (*run.Binding, *sdk.Task, error) {
+// find picks a task by key, or the first of a skill, or the first of all; of recordings,
+// the first that was recorded.
+func find(s *run.Setup, p policy.Policy, skill, key string) (*run.Binding, *sdk.Task, error) {
+	some, chosen := p.(interface{ Has(*sdk.Task) bool })
+	var first *sdk.Task
+	var of *run.Binding
 	for _, k := range s.Skills {
 		if skill != "" && k.Name != skill {
 			continue
@@ -110,10 +115,16 @@ func find(s *run.Setup, skill, key string) (*run.Binding, *sdk.Task, error) {
 		}
 		all = append(all, b.Train...)
 		for _, t := range all {
-			if key == "" || t.Key == key {
+			if t.Key == key || key == "" && (!chosen || some.Has(t)) {
 				return b, t, nil
 			}
+			if key == "" && first == nil {
+				of, first = b, t
+			}
 		}
+	}
+	if first != nil {
+		return of, first, nil // which the policy refuses, and says what it has
 	}
 	return nil, nil, diag.Errorf(diag.KindConfig, "find task", skill+key, "no such skill or task; `valence train --dry-run` lists the skills, and a task's key is skill/record")
 }

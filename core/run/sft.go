@@ -21,6 +21,7 @@ import (
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/policy/bpe"
 	"github.com/valence-rl/valence/core/policy/chat"
+	"github.com/valence-rl/valence/core/rollout"
 	"github.com/valence-rl/valence/core/transcript"
 )
 
@@ -83,6 +84,11 @@ func Imitate(ctx context.Context, cfg *config.Config, o Options) (im *Imitated, 
 }
 
 func (s *Setup) learnFrom(ctx context.Context, all []demonstration) (*Imitated, error) {
+	unlock, err := lock(s.runDir())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	tok, err := s.tokenizer(all)
 	if err != nil {
 		return nil, err
@@ -186,7 +192,7 @@ func (s *Setup) given() ([]demonstration, error) {
 					if wrong = append(wrong, f.Err); len(wrong) == most {
 						return nil, errors.Join(wrong...)
 					}
-				case f.Lost == "" && (f.Score == nil || *f.Score == 1 || !f.Stored):
+				case !f.Stored, f.Lost == "" && f.Score != nil && *f.Score == 1 && f.End == string(rollout.Submitted):
 					all = append(all, demonstration{f.Transcript, f.Place.String()})
 				default:
 					below++
@@ -198,7 +204,7 @@ func (s *Setup) given() ([]demonstration, error) {
 		return nil, errors.Join(wrong...)
 	}
 	if below > 0 {
-		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%d stored episodes did not score 1 and are left out; data trajectories export --min-score takes others", below)})
+		s.observe(Event{Kind: Warned, Text: fmt.Sprintf("%d stored episodes did not score 1, or never submitted, and are left out; data trajectories export takes others", below)})
 	}
 	if len(all) == 0 {
 		return nil, diag.Errorf(diag.KindData, "read trajectories", fmt.Sprint(s.Config.SFT.Trajectories), "none to learn from")

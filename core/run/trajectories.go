@@ -95,7 +95,8 @@ const buildAhead = 64
 // Gather plays a policy on the training tasks of every skill and keeps what the skill's
 // evaluator, with its judge, scores 1: at most o.PerSkill of each skill, none twice.
 // Every task of a skill is tried once in the order of the records, then every task
-// again, up to o.Tries times, until there are enough.
+// again, up to o.Tries times, until there are enough. Of recordings, the tasks that were
+// recorded are played.
 //
 // Every attempt is on the disk in o.Out before the next is counted, so that a kill loses
 // only what was under way; the same call goes on where it was. Which tries are kept
@@ -205,11 +206,11 @@ type outcome struct {
 
 // What a try came to.
 const (
-	kept       = "kept" // scored 1 and submitted
-	duplicate  = "duplicate"
-	wrong      = "wrong"
-	unfinished = "unfinished"
-	failed     = "failed"
+	tryKept       = "kept" // scored 1 and submitted
+	tryDuplicate  = "duplicate"
+	tryWrong      = "wrong"
+	tryUnfinished = "unfinished"
+	tryFailed     = "failed"
 )
 
 // circumstances are what must be the same when work goes on.
@@ -297,7 +298,7 @@ func (g *gatherer) count(x *gathered, t try, p journal.Place, e *journal.Episode
 	}
 	o.place, o.task = p, e.Dispatch
 	o.attempts++
-	o.state = failed
+	o.state = tryFailed
 	if e.Outcome != journal.Scored {
 		x.failed[e.Outcome]++
 		g.errs[e.Outcome]++
@@ -305,10 +306,10 @@ func (g *gatherer) count(x *gathered, t try, p journal.Place, e *journal.Episode
 		x.scored++
 		o.state = worth(e)
 	}
-	if o.state == kept {
+	if o.state == tryKept {
 		o.turns = conversation(e)
 		if x.seen[o.turns] {
-			o.state = duplicate
+			o.state = tryDuplicate
 		}
 		x.seen[o.turns] = true
 	}
@@ -327,11 +328,11 @@ func (g *gatherer) count(x *gathered, t try, p journal.Place, e *journal.Episode
 func worth(e *journal.Episode) string {
 	switch {
 	case e.Score < 1:
-		return wrong
+		return tryWrong
 	case e.End != string(rollout.Submitted) || e.Trajectory == nil:
-		return unfinished
+		return tryUnfinished
 	}
-	return kept
+	return tryKept
 }
 
 // conversation is what tells an episode from a duplicate.
@@ -343,8 +344,8 @@ func conversation(e *journal.Episode) [sha256.Size]byte {
 	return t.Deeds()
 }
 
-// ended is an attempt that is over.
-type ended struct {
+// attempt is one go at a try, and over.
+type attempt struct {
 	skill *gathered
 	try   try
 	e     *Played
@@ -355,11 +356,16 @@ type ended struct {
 // work plays until there is nothing left to play.
 func (g *gatherer) work(ctx context.Context) error {
 	width := g.Concurrency()
-	done := make(chan ended)
+	done := make(chan attempt)
 	drain := g.o.Drain
 	row, draining := 0, false
 	var lost, broken error
 	for {
+		select {
+		case <-drain: // before anything else is begun
+			draining, drain = true, nil
+		default:
+		}
 		for !draining && broken == nil && ctx.Err() == nil && row < max(8, width) && g.flying < width {
 			x, t, task, err := g.next(ctx)
 			if err != nil {
@@ -420,7 +426,7 @@ func (g *gatherer) work(ctx context.Context) error {
 	return nil
 }
 
-func (g *gatherer) play(ctx context.Context, x *gathered, t try, task *sdk.Task, place int64, first int, done chan<- ended) {
+func (g *gatherer) play(ctx context.Context, x *gathered, t try, task *sdk.Task, place int64, first int, done chan<- attempt) {
 	id := fmt.Sprintf("trajectory-%s-%d", t.task, t.n)
 	seed := seedOf(g.Config.Run.Seed, "expert", t.task)
 	if t.n > 0 {
@@ -433,7 +439,7 @@ func (g *gatherer) play(ctx context.Context, x *gathered, t try, task *sdk.Task,
 		if err != nil && !last {
 			g.log.Warn("try failed, trying again", "episode", id, "attempt", first+n, "error", err)
 		}
-		done <- ended{x, t, e, err, last}
+		done <- attempt{x, t, e, err, last}
 		if last {
 			return
 		}
@@ -514,7 +520,7 @@ func (g *gatherer) peek(ctx context.Context, x *gathered) (try, *sdk.Task, error
 		if x.at < len(x.tasks) {
 			task := x.tasks[x.at]
 			t := try{task.Key, x.round}
-			if o := x.tries[t]; o == nil || o.state == failed {
+			if o := x.tries[t]; o == nil || o.state == tryFailed {
 				return t, task, nil
 			}
 			x.at++
@@ -530,7 +536,11 @@ func (g *gatherer) peek(ctx context.Context, x *gathered) (try, *sdk.Task, error
 			return try{}, nil, err
 		}
 		x.records = x.records[n:]
+		some, chosen := g.o.Policy.(interface{ Has(*sdk.Task) bool })
 		for _, t := range tasks {
+			if chosen && !some.Has(t) {
+				continue // it was not recorded
+			}
 			if !x.known[t.Key] {
 				x.known[t.Key] = true
 				x.tasks = append(x.tasks, t)
@@ -576,11 +586,11 @@ func (x *gathered) settle(want int) (*GatheredSkill, []journal.Place) {
 		o := x.tries[t]
 		tasks[t.task] = true
 		switch o.state {
-		case failed:
+		case tryFailed:
 			s.Excluded++
-		case wrong:
+		case tryWrong:
 			s.Wrong++
-		case unfinished:
+		case tryUnfinished:
 			s.Unfinished++
 		default:
 			switch {

@@ -76,7 +76,7 @@ func Files(path string) ([]string, error) {
 }
 
 // ours are files of a folder that hold no trajectory.
-var ours = map[string]bool{"plan.json": true, "summary.json": true}
+var ours = map[string]bool{"summary.json": true}
 
 // Read gives the transcripts of a file in their order: of JSON lines, a JSON list or
 // Parquet whose rows are messages, ATIF trajectories or episodes, or of one of these

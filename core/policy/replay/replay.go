@@ -97,6 +97,17 @@ func (p *Policy) Name() string { return "replay" }
 // Version implements [policy.Policy]; it is 0.
 func (p *Policy) Version() int { return 0 }
 
+// Has says whether a task was recorded, by its key or by what was asked.
+func (p *Policy) Has(t *sdk.Task) bool { return len(p.all[p.key(t)]) > 0 }
+
+// key is where the recordings of a task lie.
+func (p *Policy) key(t *sdk.Task) string {
+	if len(p.all[t.Key]) > 0 {
+		return t.Key
+	}
+	return opening(t.System, t.Prompt)
+}
+
 // Open implements [policy.Policy]. The recording with the opening's own ID is played if
 // the task has one, else its recordings take turns. A task that was not recorded, or
 // whose prompt is another than the recorded one, is an error of diag.KindPolicy that
@@ -122,10 +133,7 @@ func (p *Policy) Open(ctx context.Context, o policy.Opening) (policy.Session, er
 }
 
 func (p *Policy) pick(o policy.Opening) *recording {
-	key := o.Task.Key
-	if len(p.all[key]) == 0 {
-		key = opening(o.Task.System, o.Task.Prompt)
-	}
+	key := p.key(o.Task)
 	of := p.all[key]
 	for _, r := range of {
 		if r.ID == o.ID {
