@@ -16,7 +16,8 @@ type toolchain struct {
 	files    []string // pairs: name, contents
 	env      []string
 	reserved []string // where no workspace can appear
-	vendored string   // how the folders begin of what vendored packages compile to; "": there are none
+	kit      string   // folder that [PrepareGo] fills; "": there is no Go
+	vendored string   // how the folders begin of what vendored packages compile to
 }
 
 // accounts of a sandbox. Only root exists when a user without rights runs the host.
@@ -73,7 +74,8 @@ func findToolchain(interpreter, prefix string) toolchain {
 	return t
 }
 
-// addGo shows the host's Go, where there is one, and what [PrepareGo] left in dir.
+// addGo shows the host's Go, where there is one, and what [PrepareGo] leaves in dir, also
+// later: the folder of all versions is what sandboxes show.
 func (t *toolchain) addGo(dir string) {
 	g, err := FindGo()
 	if err != nil {
@@ -83,11 +85,11 @@ func (t *toolchain) addGo(dir string) {
 		t.binds = append(t.binds, first.Bind{Path: g.Root, Target: g.Root})
 		t.reserved = append(t.reserved, g.Root)
 	}
-	if kit := g.kit(dir); isFolder(kit) {
-		t.vendored = g.vendored(dir)
-		t.binds = append(t.binds, first.Bind{Path: kit, Target: goKitAt})
-		t.reserved = append(t.reserved, goKitAt, goVendorAt)
-		t.env[0] += ":" + goKitAt + "/bin"
+	if err := os.MkdirAll(kits(dir), 0o755); err == nil {
+		t.kit, t.vendored = g.kit(dir), g.vendored(dir)
+		t.binds = append(t.binds, first.Bind{Path: kits(dir), Target: goKitsAt})
+		t.reserved = append(t.reserved, goKitsAt, goVendorAt)
+		t.env[0] += ":" + filepath.Join(goKitsAt, g.Version, "bin")
 	}
 	t.env[0] += ":" + filepath.Join(g.Root, "bin")
 }

@@ -81,8 +81,8 @@ var (
 // sandboxes of workspaces with the same packages, of this driver and of others with the
 // same Dir, which then show the outcome read-only. It blocks for as long as the compiler
 // takes, runs nothing of what it compiles, and gives whether it did: not where there is
-// no such folder or no tool chain, where [PrepareGo] has not been there before the driver
-// was opened, or where it was done before. What is not shown for a week is removed by the
+// no such folder or no tool chain, where [PrepareGo] has not been there, or where it was
+// done before. What is not shown for a week is removed by the
 // next call that compiles.
 //
 // Packages of the module itself are not compiled: their workspace may be one of many
@@ -94,7 +94,7 @@ func (d *Driver) PrepareVendor(ctx context.Context, w *sdk.Workspace) (done bool
 		return false, diag.Wrap(diag.KindData, op, "", err)
 	}
 	final := d.tools.folderOf(place, w)
-	if final == "" || d.bare || w.Image != "" || d.base != "" || isFolder(final) {
+	if final == "" || !isFolder(d.tools.kit) || d.bare || w.Image != "" || d.base != "" || isFolder(final) {
 		return false, nil
 	}
 	space, packages := vendorOnly(w)
