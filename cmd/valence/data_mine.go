@@ -96,11 +96,6 @@ Work that was stopped goes on where it was when it is started again with the sam
 			return err
 		}
 		defer j.Close()
-		if _, err := local.FindGo(); err == nil {
-			if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
-				return err
-			}
-		}
 		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
 		if err != nil {
 			return err
@@ -109,7 +104,10 @@ Work that was stopped goes on where it was when it is started again with the sam
 		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
 		o.Lab = func(r *runner.Runner) *trial.Lab {
 			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit, lab.Prepare = limit, a.prepareVendor(d)
+			lab.Limit = limit
+			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
+				return run.PrepareTools(ctx, d, r.Language, w, a.logger())
+			}
 			return lab
 		}
 		w, _, err := records.Create(out)

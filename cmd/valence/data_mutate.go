@@ -121,11 +121,6 @@ where it was when it is started again with the same --out.`,
 			if err != nil {
 				return diag.Wrap(diag.KindData, "mutate", arg, err)
 			}
-			if r.Language == "go" {
-				if _, err := local.PrepareGo(cmd.Context(), run.SandboxDir()); err != nil {
-					return err
-				}
-			}
 		}
 		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
 		if err != nil {
@@ -156,7 +151,10 @@ where it was when it is started again with the same --out.`,
 				}
 			}
 			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit, lab.Prepare = limit, a.prepareVendor(d)
+			lab.Limit = limit
+			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
+				return run.PrepareTools(ctx, d, r.Language, w, a.logger())
+			}
 			spot := a.spot(tree.Name + ": ")
 			o.Heard = func(p mutate.Progress) {
 				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))

@@ -39,6 +39,9 @@ func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 	if err := s.decontaminate(ctx, drawn); err != nil {
 		return err
 	}
+	if err := s.prepareTools(ctx, drawn); err != nil {
+		return err
+	}
 	for i := range s.Config.Sources {
 		s.serve(&s.Config.Sources[i], drawn[i])
 	}

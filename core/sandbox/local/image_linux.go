@@ -86,6 +86,9 @@ func (d *Driver) onImage() error {
 	return nil
 }
 
+// Image is what workspaces that name no image are laid on; "": the host's tool chain.
+func (d *Driver) Image() string { return d.base }
+
 // Prepare gets an image, so that sandboxes need not wait for it. It blocks until the
 // image is there or cannot be had; see sandbox.Driver's Create for errors.
 func (d *Driver) Prepare(ctx context.Context, ref string) error {

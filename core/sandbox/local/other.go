@@ -34,6 +34,9 @@ func (*Driver) Prepare(_ context.Context, ref string) error {
 	return diag.Errorf(diag.KindSandbox, "get image", ref, "local sandboxes need Linux")
 }
 
+// Image is none.
+func (*Driver) Image() string { return "" }
+
 // PrepareVendor does nothing.
 func (*Driver) PrepareVendor(context.Context, *sdk.Workspace) (bool, error) { return false, nil }
 
