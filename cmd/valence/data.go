@@ -20,7 +20,7 @@ func newDataCommand(a *app) *cobra.Command {
 		RunE:  needsVerb,
 	}
 	cmd.AddCommand(newDataImportCommand(a), newDataExportCommand(a), newDataCheckCommand(a), newDataDecontaminateCommand(a),
-		newDataMutateCommand(a), newDataMineCommand(a), newDataProveCommand(a))
+		newDataMutateCommand(a), newDataMineCommand(a))
 	return cmd
 }
 

@@ -117,10 +117,12 @@ Work that was stopped goes on where it was when it is started again with the sam
 		}
 		defer w.Close()
 		sink := func(_ context.Context, r sdk.Record) error { return w.Append(&r) }
-		spot := a.spot("mining: ")
-		o.Told = func(p mine.Progress) { spot.show(fmt.Sprintf("%d/%d commits, %d records", p.Done, p.All, p.Records)) }
+		g := a.newGauge("mining")
+		o.Told = func(p mine.Progress) {
+			g.set(int64(p.Done), int64(p.All), fmt.Sprintf("%s, %d of %s", counted(p.Records, "record"), p.Done, counted(p.All, "commit")))
+		}
 		y, err := mine.Run(cmd.Context(), args[0], o, sink)
-		spot.clear()
+		g.close()
 		if err != nil {
 			return err
 		}

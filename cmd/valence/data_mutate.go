@@ -55,6 +55,18 @@ func skillTable(w io.Writer, skills mutate.Skills) {
 	}
 }
 
+// broken is how far a source has come, of at most count records, as a gauge shows it.
+func broken(p mutate.Progress, count int) (done, total int64, text string) {
+	if p.All == 0 {
+		return 0, 0, "running its tests as they are"
+	}
+	text = fmt.Sprintf("%s, %s tried in %d of %s", counted(p.Records, "record"), counted(p.Tried, "mistake"), p.Done, counted(p.All, "function"))
+	if count > 0 && p.Records*p.All > p.Done*count { // it ends when there are enough
+		return int64(p.Records), int64(count), text
+	}
+	return int64(p.Done), int64(p.All), text
+}
+
 func newDataMutateCommand(a *app) *cobra.Command {
 	var o mutate.Options
 	var out, name, table, deps, journal string
@@ -157,12 +169,10 @@ where it was when it is started again with the same --out.`,
 			}
 			lab := trial.NewLab(boxes, r, j, jobs)
 			lab.Limit = limit
-			spot := a.spot(tree.Name + ": ")
-			o.Heard = func(p mutate.Progress) {
-				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))
-			}
+			g := a.newGauge("breaking " + tree.Name)
+			o.Heard = func(p mutate.Progress) { g.set(broken(p, o.Count)) }
 			y, err := mutate.Run(cmd.Context(), tree, lab, o, sink)
-			spot.clear()
+			g.close()
 			if err != nil {
 				return err
 			}

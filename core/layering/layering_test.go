@@ -57,7 +57,7 @@ var leaves = map[string][]string{
 	"core/data/reproduce":            {"core/data/trial"},
 	"core/data/mutate":               {"core/data/runner", "core/data/source", "core/data/symptom", "core/data/trial", "core/data/reproduce", "core/patch"},
 	"core/data/mine":                 {"core/data/mutate", "core/data/runner", "core/data/source", "core/data/symptom", "core/data/trial", "core/data/reproduce", "core/patch"},
-	"core/data/prove":                {"registry", "core/host", "core/sandbox", "core/scoring"},
+	"core/data/prove":                {"core/scoring"},
 	"core/data/rows":                 nil,
 	"core/data/suites":               nil,
 	"core/data/survey":               nil,
