@@ -39,6 +39,12 @@ func (m made) table(w io.Writer, p palette) {
 	for _, y := range m.Sources {
 		fmt.Fprintf(w, "%-28s %-9s %6d %9d %6d %6d %8d %7d %7d %7d\n", y.Source, y.Runner, y.Tests, y.Functions, y.Tried, y.Caught, y.Survived, y.Unsound, y.Endless, y.Records)
 	}
+	for _, y := range m.Sources {
+		if x := y.Written; x != nil {
+			fmt.Fprintf(w, "%s: a model wrote %s in %s, %d of no use, %d caught; %s without an answer\n", y.Source,
+				counted(x.Mistakes, "mistake"), counted(x.Functions, "function"), x.Unfit, x.Caught, counted(x.Formless, "question"))
+		}
+	}
 	skillTable(w, m.Skills)
 }
 
@@ -69,9 +75,10 @@ func broken(p mutate.Progress, count int) (done, total int64, text string) {
 
 func newDataMutateCommand(a *app) *cobra.Command {
 	var o mutate.Options
-	var out, name, table, deps, journal string
-	var jobs int
+	var out, name, table, deps, journal, model string
+	var jobs, written int
 	var memory, limit = int64(1 << 30), time.Minute
+	var c configFlags
 	cmd := &cobra.Command{
 		Use:   "mutate SOURCE…",
 		Short: "Make records by breaking functions of trees whose tests pass",
@@ -80,10 +87,17 @@ Python source archive (.tar.gz, .zip), or a Go module's zip. Everything is run i
 sandboxes without network: what the tests need has to be in the source, in the tool
 chain that sandboxes show, or in the folder that --deps names.
 
+Mistakes are small edits by operators. With --model the model behind [model] of -c, or
+behind [server], is asked for some of each function, too, and with --model=only operators
+make none. A server that fails is asked again; where it goes on failing the exit code
+is 13, and nothing is lost.
+
 The same sources, options and seed give the same records. Work that was stopped goes on
 where it was when it is started again with the same --out.`,
 		Example: `  valence data mutate idna-3.10.tar.gz --out idna.jsonl
-  valence data mutate ./mylib --deps site --per-function 2 --out mylib.jsonl`,
+  valence data mutate ./mylib --deps site --per-function 2 --out mylib.jsonl
+  valence data mutate ./mylib --model -c run.toml --set model.name=qwen3-32b \
+      --set model.base_url=http://127.0.0.1:8000/v1 --out mylib.jsonl`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	f := cmd.Flags()
@@ -96,12 +110,26 @@ where it was when it is started again with the same --out.`,
 	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records of each source (default: all)")
 	f.IntVar(&o.PerFunction, "per-function", 1, "at most this `number` of records of one function")
 	f.IntVar(&o.Tries, "tries", 24, "mistakes tried in one function")
+	f.Var(&choice{&model, []string{"too", "only"}}, "model", "ask the model of -c for mistakes: too, or only it")
+	f.Lookup("model").NoOptDefVal = "too"
+	f.IntVar(&written, "written", 6, "mistakes that the model is asked for in one function")
+	c.add(cmd)
 	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
 	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
 	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
 	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		started := time.Now()
+		if model != "" {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			o.Author = &mutate.Author{Alone: model == "only", Count: written}
+			if o.Author.Model, o.Author.Name, err = run.OpenAuthor(cmd.Context(), cfg, a.logger()); err != nil {
+				return err
+			}
+		}
 		runners := runner.Builtin()
 		if table != "" {
 			var err error

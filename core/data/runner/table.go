@@ -66,9 +66,9 @@ func read(name, text string) (Table, error) {
 
 // settle checks an entry and fills in what follows from it.
 func (r *Runner) settle() error {
-	for key, value := range map[string]string{"name": r.Name, "language": r.Language, "command": r.Command, "parser": r.Parser, "functions": r.Functions} {
-		if value == "" {
-			return fmt.Errorf("%s is missing", key)
+	for _, needed := range [][2]string{{"name", r.Name}, {"language", r.Language}, {"command", r.Command}, {"parser", r.Parser}, {"functions", r.Functions}} {
+		if needed[1] == "" {
+			return fmt.Errorf("%s is missing", needed[0])
 		}
 	}
 	if r.Unit == "" {
