@@ -15,12 +15,12 @@ import (
 func newDataCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Import, make, export, check and decontaminate records",
+		Short: "Import, make, export, check, label and decontaminate records",
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
 	cmd.AddCommand(newDataImportCommand(a), newDataExportCommand(a), newDataCheckCommand(a), newDataDecontaminateCommand(a),
-		newDataMutateCommand(a), newDataMineCommand(a))
+		newDataMutateCommand(a), newDataMineCommand(a), newDataLabelCommand(a))
 	return cmd
 }
 

@@ -56,6 +56,7 @@ var leaves = map[string][]string{
 	"core/data/trial":                {"core/data/runner"},
 	"core/data/reproduce":            {"core/data/trial"},
 	"core/data/mutate":               {"core/chatserver", "core/scoring", "core/data/runner", "core/data/source", "core/data/symptom", "core/data/trial", "core/data/reproduce", "core/patch"},
+	"core/data/candidates":           {"core/data/trial", "core/journal", "core/patch"},
 	"core/data/mine":                 {"core/data/mutate", "core/data/runner", "core/data/source", "core/data/symptom", "core/data/trial", "core/data/reproduce", "core/patch"},
 	"core/data/prove":                {"core/scoring"},
 	"core/data/rows":                 nil,

@@ -1,0 +1,356 @@
+// Package candidates makes candidates for the review skill of what policies left: the
+// changes of stored episodes become patches of their records, and each is labelled by
+// running the record's own tests on it. What a policy was told it scored counts for
+// nothing but the order in which patches are tried.
+package candidates
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/valence-rl/valence/core/data/trial"
+	"github.com/valence-rl/valence/core/journal"
+	"github.com/valence-rl/valence/core/patch"
+	"github.com/valence-rl/valence/sdk"
+)
+
+// Options say what becomes of attempts. The zero value of each field is its default.
+type Options struct {
+	Seed    uint64
+	Repeats int // runs of the tests on a patch, which have to agree; default 3
+	Most    int // patches of policies of one label in a record; default 4
+	Jobs    int // records at the same time; default 1
+	Heard   func(done, all, added int)
+}
+
+// Attempt is what a policy left of the workspace of a record.
+type Attempt struct {
+	Record  string // ID
+	Policy  string // whose it is; the candidate's origin
+	Changes []sdk.Change
+	Solved  bool // what the verdict said
+}
+
+// skill begins the keys of the tasks whose outputs are patches.
+const skill = "editing/"
+
+// Of gives the attempt of an episode of a run called name; false where it is none: of
+// another skill, without an output, or lost to a failure.
+func Of(name string, e *journal.Episode) (Attempt, bool) {
+	record, ok := strings.CutPrefix(e.Task, skill)
+	if !ok || e.Output == nil || e.Outcome != journal.Scored {
+		return Attempt{}, false
+	}
+	return Attempt{Record: record, Policy: name + ": " + e.Policy, Changes: e.Output.Changes, Solved: e.Score == 1}, true
+}
+
+// Yield is what came of attempts.
+type Yield struct {
+	Attempts int                `json:"attempts"`
+	Records  int                `json:"records"` // that got a candidate
+	Added    int                `json:"added"`
+	Policies map[string]*Labels `json:"policies"` // what was added, by whose it is
+	Sources  map[string]*Labels `json:"sources"`  // all candidates in the end, by the records' source
+	Refused  map[string]int     `json:"refused"`  // attempts without a candidate, by reason
+	Balanced int                `json:"balanced"` // candidates taken away so that labels are balanced
+}
+
+// Labels counts candidates.
+type Labels struct {
+	Right int `json:"right"`
+	Wrong int `json:"wrong"`
+}
+
+func (l *Labels) count(c *sdk.Candidate, n int) {
+	if c.Correct {
+		l.Right += n
+	} else {
+		l.Wrong += n
+	}
+}
+
+// Add adds candidates to records, which it changes. Attempts come in the order in which
+// they are preferred. The lab needs no runner: a record says how its tests are run. It
+// blocks until all are labelled; an error is of the host, and then records are unchanged.
+func Add(ctx context.Context, lab *trial.Lab, records []*sdk.Record, attempts []Attempt, o Options) (*Yield, error) {
+	if o.Repeats <= 0 {
+		o.Repeats = 3
+	}
+	if o.Most <= 0 {
+		o.Most = 4
+	}
+	y := &Yield{Attempts: len(attempts), Policies: map[string]*Labels{}, Refused: map[string]int{}}
+	of := map[string][]Attempt{}
+	for _, a := range attempts {
+		of[a.Record] = append(of[a.Record], a)
+	}
+	var mu sync.Mutex
+	done, added := 0, 0
+	var todo []*sdk.Record
+	for _, r := range records {
+		if len(of[r.ID]) > 0 {
+			todo = append(todo, r)
+		}
+	}
+	labels := make([]*labelling, len(todo))
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(max(1, o.Jobs))
+	for i, r := range todo {
+		work.Go(func() error {
+			l := &labelling{Options: o, lab: lab, record: r, refused: map[string]int{}}
+			labels[i] = l
+			if err := l.run(ctx, of[r.ID]); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done, added = done+1, added+len(l.found)
+			if o.Heard != nil {
+				o.Heard(done, len(todo), added)
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for i, r := range todo {
+		l := labels[i]
+		known[r.ID] = true
+		r.Candidates = append(slices.Clone(r.Candidates), l.found...)
+		for why, n := range l.refused {
+			y.Refused[why] += n
+		}
+	}
+	for id, list := range of {
+		if !known[id] {
+			y.Refused["the file has no such record"] += len(list)
+		}
+	}
+	y.Balanced = balance(records, o.Seed)
+	y.count(records)
+	return y, nil
+}
+
+// count counts what records have in the end.
+func (y *Yield) count(records []*sdk.Record) {
+	y.Sources = map[string]*Labels{}
+	at := func(m map[string]*Labels, key string) *Labels {
+		if m[key] == nil {
+			m[key] = new(Labels)
+		}
+		return m[key]
+	}
+	for _, r := range records {
+		own := 0
+		for i := range r.Candidates {
+			c := &r.Candidates[i]
+			at(y.Sources, r.Source).count(c, 1)
+			if !synthetic(c.Origin) {
+				at(y.Policies, c.Origin).count(c, 1)
+				own++
+			}
+		}
+		if own > 0 {
+			y.Records++
+			y.Added += own
+		}
+	}
+}
+
+// gold is the origin of the patch that a record came with.
+const gold = "gold"
+
+// synthetic says whether no policy made a candidate of this origin.
+func synthetic(origin string) bool {
+	return origin == gold || origin == "mutated-gold" || origin == "model"
+}
+
+// labelling is the work on one record.
+type labelling struct {
+	Options
+	lab     *trial.Lab
+	record  *sdk.Record
+	found   []sdk.Candidate
+	refused map[string]int
+}
+
+// proposal is a patch that nobody has labelled yet.
+type proposal struct {
+	policy  string
+	changes []sdk.Change
+	solved  bool
+	seen    string // digest of what the files hold
+}
+
+func (l *labelling) run(ctx context.Context, attempts []Attempt) error {
+	r := l.record
+	refuse := func(why string) error { l.refused[why] += len(attempts); return nil }
+	switch {
+	case len(r.Workspace.Files) == 0:
+		return refuse("the record lists no files: they lie in an image")
+	case r.TestCommand == "" || len(r.FailToPass) == 0:
+		return refuse("the record has no tests that tell a solution")
+	}
+	tree, err := patch.Tree(r.Workspace.Files, r.Workspace.Patches...)
+	if err != nil {
+		return refuse("the record's workspace cannot be made: " + err.Error())
+	}
+	files := map[string]sdk.File{}
+	for _, f := range tree {
+		files[f.Path] = f
+	}
+	was := func(p string) ([]byte, bool) { f, ok := files[p]; return f.Data, ok }
+	seen := map[string]bool{}
+	golden := -1
+	for i, c := range r.Candidates {
+		if changes, err := patch.Changes(tree, c.Patch); err == nil {
+			seen[digest(changes)] = true
+		}
+		if c.Origin == gold {
+			golden = i
+		}
+	}
+	mend, err := patch.Changes(tree, r.Patch)
+	if err != nil {
+		return refuse("the gold patch does not apply")
+	}
+	if passes, sure, err := l.label(ctx, mend); err != nil || !passes || !sure {
+		if err != nil {
+			return err
+		}
+		return refuse("the record's tests do not pass with the gold patch")
+	}
+	seen[digest(mend)] = true
+	var list []proposal
+	for _, a := range attempts {
+		p, why := proposed(a, files)
+		if why == "" && seen[p.seen] {
+			why = "another has the same"
+		}
+		if why != "" {
+			l.refused[why]++
+			continue
+		}
+		seen[p.seen] = true
+		list = append(list, p)
+	}
+	room := map[bool]int{true: l.Most, false: l.Most}
+	for _, p := range inTurns(list) {
+		if room[p.solved] == 0 {
+			l.refused["the record has enough of the label"]++
+			continue
+		}
+		passes, sure, err := l.label(ctx, p.changes)
+		switch {
+		case err != nil:
+			return err
+		case !sure:
+			l.refused["the tests do not agree with themselves"]++
+			continue
+		case room[passes] == 0:
+			l.refused["the record has enough of the label"]++
+			continue
+		}
+		room[passes]--
+		l.found = append(l.found, sdk.Candidate{Patch: patch.Diff(was, p.changes), Correct: passes, Origin: p.policy})
+	}
+	if golden < 0 && len(l.found) > 0 {
+		l.found = append([]sdk.Candidate{{Patch: r.Patch, Correct: true, Origin: gold}}, l.found...)
+	}
+	return nil
+}
+
+// label runs the tests on changes; sure says whether they said the same each time.
+func (l *labelling) label(ctx context.Context, changes []sdk.Change) (passes, sure bool, err error) {
+	for n := range l.Repeats {
+		v, err := l.lab.Verify(ctx, l.record, changes, n)
+		if err != nil {
+			return false, false, err
+		}
+		if n > 0 && v.Solved != passes {
+			return false, false, nil
+		}
+		passes = v.Solved
+	}
+	return passes, true, nil
+}
+
+// proposed makes a proposal of an attempt, or says why it is none.
+func proposed(a Attempt, files map[string]sdk.File) (p proposal, why string) {
+	p = proposal{policy: a.Policy, solved: a.Solved}
+	for _, c := range a.Changes {
+		f, there := files[c.Path]
+		switch {
+		case c.Symlink != "":
+			return p, "it makes a symbolic link"
+		case !c.Deleted && !utf8.Valid(c.Data):
+			return p, "a file of it is not Unicode"
+		case c.Deleted && !there, !c.Deleted && there && string(c.Data) == string(f.Data):
+			continue
+		}
+		if there {
+			c.Exec = f.Exec
+		}
+		p.changes = append(p.changes, c)
+	}
+	if len(p.changes) == 0 {
+		return p, "it changes nothing"
+	}
+	if p.seen = digest(p.changes); p.seen == digest(unchanged(p.changes, files)) {
+		return p, "it changes nothing but blanks at line ends"
+	}
+	return p, ""
+}
+
+func unchanged(changes []sdk.Change, files map[string]sdk.File) []sdk.Change {
+	out := slices.Clone(changes)
+	for i := range out {
+		f, there := files[out[i].Path]
+		out[i].Data, out[i].Deleted = f.Data, !there
+	}
+	return out
+}
+
+// digest names what files hold after changes, without blanks at the ends of lines.
+func digest(changes []sdk.Change) string {
+	sorted := slices.Clone(changes)
+	slices.SortFunc(sorted, func(a, b sdk.Change) int { return strings.Compare(a.Path, b.Path) })
+	h := sha256.New()
+	for _, c := range sorted {
+		fmt.Fprintf(h, "%q %t\n", c.Path, c.Deleted)
+		for line := range strings.Lines(string(c.Data)) {
+			fmt.Fprintf(h, "%q\n", strings.TrimRight(line, " \t\r\n"))
+		}
+	}
+	return string(h.Sum(nil))
+}
+
+// inTurns has policies take turns, each with its patches in their order.
+func inTurns(list []proposal) []proposal {
+	var policies []string
+	by := map[string][]proposal{}
+	for _, p := range list {
+		if by[p.policy] == nil {
+			policies = append(policies, p.policy)
+		}
+		by[p.policy] = append(by[p.policy], p)
+	}
+	var out []proposal
+	for len(out) < len(list) {
+		for _, name := range policies {
+			if mine := by[name]; len(mine) > 0 {
+				out, by[name] = append(out, mine[0]), mine[1:]
+			}
+		}
+	}
+	return out
+}
