@@ -7,6 +7,7 @@ package candidates
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -194,15 +195,15 @@ type proposal struct {
 func (l *labelling) run(ctx context.Context, attempts []Attempt) error {
 	r := l.record
 	refuse := func(why string) error { l.refused[why] += len(attempts); return nil }
-	switch {
-	case len(r.Workspace.Files) == 0:
-		return refuse("the record lists no files: they lie in an image")
-	case r.TestCommand == "" || len(r.FailToPass) == 0:
+	if r.TestCommand == "" || len(r.FailToPass) == 0 {
 		return refuse("the record has no tests that tell a solution")
 	}
-	tree, err := patch.Tree(r.Workspace.Files, r.Workspace.Patches...)
-	if err != nil {
-		return refuse("the record's workspace cannot be made: " + err.Error())
+	tree, why, err := l.tree(ctx, attempts)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		return refuse(why)
 	}
 	files := map[string]sdk.File{}
 	for _, f := range tree {
@@ -267,6 +268,56 @@ func (l *labelling) run(ctx context.Context, attempts []Attempt) error {
 		l.found = append([]sdk.Candidate{{Patch: r.Patch, Correct: true, Origin: gold}}, l.found...)
 	}
 	return nil
+}
+
+// tree gives the files of the record's workspace, or, where it lists none, those that
+// some patch or attempt touches, out of a sandbox. Otherwise why says what is in the way.
+func (l *labelling) tree(ctx context.Context, attempts []Attempt) (tree []sdk.File, why string, err error) {
+	w := l.record.Workspace
+	if len(w.Files) > 0 {
+		if tree, err = patch.Tree(w.Files, w.Patches...); err != nil {
+			return nil, "the record's workspace cannot be made", nil
+		}
+		return tree, "", nil
+	}
+	var paths []string
+	for _, c := range append([]sdk.Candidate{{Patch: l.record.Patch}}, l.record.Candidates...) {
+		touched, err := patch.Inspect(c.Patch)
+		if err != nil {
+			return nil, "a patch of the record cannot be read", nil
+		}
+		for _, t := range touched {
+			paths = append(paths, t.Path, t.Renamed)
+		}
+	}
+	for _, a := range attempts {
+		for _, c := range a.Changes {
+			paths = append(paths, c.Path)
+		}
+	}
+	slices.Sort(paths)
+	paths = slices.DeleteFunc(slices.Compact(paths), func(p string) bool { return p == "" })
+	q := &sdk.RunRequest{Workspace: w}
+	for _, p := range paths {
+		p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
+		q.Commands = append(q.Commands, sdk.Command{Shell: "[ ! -f " + p + " ] || { [ -x " + p + " ] && echo x || echo -; base64 " + p + "; }"})
+	}
+	answer, err := l.lab.Run(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, log := range answer.Logs {
+		if log.Output == "" && log.ExitCode == 0 {
+			continue // not there
+		}
+		bits, text, _ := strings.Cut(log.Output, "\n")
+		data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+		if err != nil || log.ExitCode != 0 || log.Truncated || log.TimedOut {
+			return nil, "a file cannot be read out of the record's image", nil
+		}
+		tree = append(tree, sdk.File{Path: paths[i], Data: data, Exec: bits == "x"})
+	}
+	return tree, "", nil
 }
 
 // label runs the tests on changes; sure says whether they said the same each time.
