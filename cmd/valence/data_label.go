@@ -20,7 +20,6 @@ import (
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 )
@@ -109,7 +108,7 @@ that was stopped goes on where it was with the same --out.`,
 			return err
 		}
 		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		lab := trial.NewLab(boxes, nil, j, jobs)
 		lab.Limit = limit
 		g := a.newGauge("labelling")

@@ -16,7 +16,6 @@ import (
 	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
@@ -105,7 +104,7 @@ Work that was stopped goes on where it was when it is started again with the sam
 			return err
 		}
 		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		o.Lab = func(r *runner.Runner) *trial.Lab {
 			lab := trial.NewLab(boxes, r, j, jobs)
 			lab.Limit = limit

@@ -18,7 +18,6 @@ import (
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
@@ -172,7 +171,7 @@ where it was when it is started again with the same --out.`,
 			return err
 		}
 		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		w, _, err := records.Create(out)
 		if err != nil {
 			return err

@@ -120,5 +120,10 @@ func (a *app) provingGround(ctx context.Context, cfg *config.Config, memory int6
 		return d, run.Limits(cfg), err
 	}
 	d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger(), Images: run.Images(config.Sandbox{}, a.logger(), nil)})
-	return d, sandbox.Limits{Memory: memory, Disk: memory, CPUs: 2, Pids: 512, Output: 16 << 20}, err
+	return d, roomy(memory), err
+}
+
+// roomy are the limits of sandboxes in which whole test suites run.
+func roomy(memory int64) sandbox.Limits {
+	return sandbox.Limits{Memory: memory, Disk: memory, CPUs: 2, Pids: 512, Output: 16 << 20}
 }

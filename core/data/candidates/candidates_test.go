@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/valence-rl/valence/core/data/trial"
+	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
 	"github.com/valence-rl/valence/sdk"
 )
@@ -156,11 +157,21 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// A sandbox's fault labels nothing.
+// A sandbox's fault labels nothing and ends the work; a record whose tests cannot be
+// run is passed over.
 func TestFault(t *testing.T) {
 	r := record("r")
-	if _, err := Add(t.Context(), lab(t, &world{fail: errors.New("no sandbox")}), []*sdk.Record{r}, []Attempt{attempt("p", "r", "3\n")}, Options{}); err == nil || len(r.Candidates) > 0 {
-		t.Errorf("%v, %+v", err, r.Candidates)
+	try := func(err error) (*Yield, error) {
+		return Add(t.Context(), lab(t, &world{fail: err}), []*sdk.Record{r}, []Attempt{attempt("p", "r", "3\n")}, Options{})
+	}
+	if _, err := try(diag.Errorf(diag.KindSandbox, "create", "", "no sandbox")); diag.KindOf(err) != diag.KindSandbox {
+		t.Error(err)
+	}
+	if y, err := try(errors.New("sh: not found")); err != nil || y.Refused["the record's tests cannot be run"] != 1 {
+		t.Errorf("%+v, %v", y, err)
+	}
+	if len(r.Candidates) > 0 {
+		t.Errorf("%+v", r.Candidates)
 	}
 }
 
