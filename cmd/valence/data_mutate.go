@@ -33,7 +33,7 @@ type made struct {
 }
 
 func (m made) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s  %d records\n", p.in(p.bold, m.File), m.Records)
+	fmt.Fprintf(w, "%s  %s\n", p.in(p.bold, m.File), counted(m.Records, "record"))
 	fmt.Fprintf(w, "%-28s %-9s %6s %9s %6s %6s %8s %7s %7s %7s\n", "SOURCE", "RUNNER", "TESTS", "FUNCTIONS", "TRIED", "CAUGHT", "SURVIVED", "UNSOUND", "ENDLESS", "RECORDS")
 	for _, y := range m.Sources {
 		fmt.Fprintf(w, "%-28s %-9s %6d %9d %6d %6d %8d %7d %7d %7d\n", y.Source, y.Runner, y.Tests, y.Functions, y.Tried, y.Caught, y.Survived, y.Unsound, y.Endless, y.Records)

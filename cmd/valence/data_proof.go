@@ -31,13 +31,13 @@ type proving struct {
 
 func (t *proving) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&t.on, "prove", false, "try the tasks in sandboxes; the flags that follow say how")
-	f.IntVarP(&t.tasks, "tasks", "n", 0, "at most this `number` of tasks of each skill, the first ones (default: all)")
-	f.IntVar(&t.repeats, "repeats", 3, "evaluate an answer this `number` of times")
-	f.IntVarP(&t.jobs, "jobs", "j", 2, "evaluations at the same time")
-	f.StringVar(&t.judge, "judge", "plugins/judges/rules", "the judge of skills that ask one, a `plugin`")
-	f.DurationVar(&t.timeout, "timeout", 5*time.Minute, "limit of one evaluation")
-	f.Int64Var(&t.memory, "memory", 1<<30, "memory of one sandbox without -c, in `bytes`")
+	f.BoolVar(&t.on, "prove", false, "try the tasks in sandboxes, too")
+	f.IntVarP(&t.tasks, "tasks", "n", 0, "prove at most this `number` of tasks of each skill, the first ones (default: all)")
+	f.IntVar(&t.repeats, "repeats", 3, "prove by evaluating an answer this `number` of times")
+	f.IntVarP(&t.jobs, "jobs", "j", 2, "evaluations of a proof at the same time")
+	f.StringVar(&t.judge, "judge", "plugins/judges/rules", "the judge in proofs of skills that ask one, a `plugin`")
+	f.DurationVar(&t.timeout, "timeout", 5*time.Minute, "limit of one evaluation of a proof")
+	f.Int64Var(&t.memory, "memory", 1<<30, "memory of a proof's sandbox without -c, in `bytes`")
 }
 
 // proved is what data check --prove found out.
