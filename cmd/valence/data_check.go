@@ -130,7 +130,7 @@ nothing.`,
 		}
 		r := surveyed{Records: s.Records(), Bad: bad, Skills: s.Skills()}
 		if t.on {
-			if r.Proof, err = a.prove(cmd.Context(), builders, o, cfg, &t); err != nil {
+			if r.Proof, err = a.prove(cmd.Context(), builders, o, cfg, &t); err != nil && r.Proof == nil {
 				return err
 			}
 		}
@@ -138,6 +138,8 @@ nothing.`,
 			return err
 		}
 		switch {
+		case err != nil:
+			return err
 		case r.Proof != nil && !r.Proof.holds():
 			return statusFailed
 		case bad > 0 || slices.ContainsFunc(r.Skills, func(k survey.Skill) bool { return k.Tasks == 0 }):

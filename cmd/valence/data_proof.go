@@ -56,7 +56,11 @@ func (r *proved) table(w io.Writer, p palette) {
 	fmt.Fprintf(w, "\neach answer evaluated %s\n", counted(r.Repeats, "time"))
 	g := grid{head: []string{"SKILL", "TASKS", "REFERENCE = 1", "NOTHING = 0", "NO REFERENCE"}}
 	for _, s := range r.Skills {
-		g.add(s.Skill, fmt.Sprint(s.Tasks), fmt.Sprint(s.Oracle), fmt.Sprint(s.Noop), fmt.Sprint(s.Without))
+		tasks := fmt.Sprint(s.Tasks)
+		if s.Tried < s.Tasks {
+			tasks = fmt.Sprintf("%d of %d", s.Tried, s.Tasks)
+		}
+		g.add(s.Skill, tasks, fmt.Sprint(s.Oracle), fmt.Sprint(s.Noop), fmt.Sprint(s.Without))
 	}
 	g.write(w, p)
 	for _, s := range r.Skills {
@@ -70,7 +74,8 @@ func (r *proved) table(w io.Writer, p palette) {
 	}
 }
 
-// prove plays the tasks that builders kept.
+// prove plays the tasks that builders kept. What it found out before an interruption
+// comes with the error.
 func (a *app) prove(ctx context.Context, builders []*builder, o registry.Options, cfg *config.Config, t *proving) (*proved, error) {
 	started := time.Now()
 	driver, limits, err := a.provingGround(ctx, cfg, t.memory)
@@ -103,13 +108,14 @@ func (a *app) prove(ctx context.Context, builders []*builder, o registry.Options
 	}
 	g := a.newGauge("proving")
 	defer g.close()
-	proofs, err := prove.Tasks(ctx, skills, prove.Options{Repeats: t.repeats, Jobs: t.jobs, Heard: func(done, all int) {
-		g.set(int64(done), int64(all), fmt.Sprintf("%d of %s", done, counted(all, "task")))
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return &proved{Repeats: t.repeats, Skills: proofs, Seconds: time.Since(started).Seconds(), verbose: a.verbose > 0}, nil
+	proofs, err := prove.Tasks(ctx, skills, prove.Options{
+		Repeats: t.repeats, Jobs: t.jobs,
+		Heard: func(done, all int) {
+			g.set(int64(done), int64(all), fmt.Sprintf("%d of %s", done, counted(all, "task")))
+		},
+		Found: func(f prove.Fault) { g.said("FAIL " + f.Task + ": " + f.Answer + ": " + inOneLine(f.Says)) },
+	})
+	return &proved{Repeats: t.repeats, Skills: proofs, Seconds: time.Since(started).Seconds(), verbose: a.verbose > 0}, err
 }
 
 // provingGround is where tasks are tried: the sandboxes of a configuration, or this

@@ -18,6 +18,7 @@ type Options struct {
 	Repeats int // evaluations of each answer; default 3
 	Jobs    int // evaluations at the same time; default 1
 	Heard   func(done, all int)
+	Found   func(Fault) // hears of each fault at once
 }
 
 // Skill is tasks of one skill, and what scores them.
@@ -31,6 +32,7 @@ type Skill struct {
 type Proof struct {
 	Skill   string  `json:"skill"`
 	Tasks   int     `json:"tasks"`
+	Tried   int     `json:"tried"`             // of them; fewer only after an interruption
 	Without int     `json:"without_reference"` // tasks that have no reference to try
 	Oracle  int     `json:"oracle"`            // tasks whose reference scored 1 each time
 	Noop    int     `json:"noop"`              // tasks where nothing scored 0 each time
@@ -49,8 +51,8 @@ type Fault struct {
 func (p *Proof) Holds() bool { return len(p.Faults) == 0 }
 
 // Tasks proves the tasks of skills, and gives a proof each. It blocks until all are
-// evaluated. The error is that of an interruption alone: a task without a verdict is a
-// fault.
+// evaluated. The error is that of an interruption alone, and what was found out until
+// then comes with it: a task without a verdict is a fault.
 func Tasks(ctx context.Context, skills []Skill, o Options) ([]*Proof, error) {
 	if o.Repeats <= 0 {
 		o.Repeats = 3
@@ -63,13 +65,11 @@ func Tasks(ctx context.Context, skills []Skill, o Options) ([]*Proof, error) {
 			jobs = append(jobs, job{&skills[i], &skills[i].Tasks[k], out[i]})
 		}
 	}
-	if err := o.evaluate(ctx, jobs); err != nil {
-		return nil, err
-	}
+	err := o.evaluate(ctx, jobs)
 	for _, p := range out {
 		slices.SortFunc(p.Faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Answer, b.Answer)) })
 	}
-	return out, nil
+	return out, err
 }
 
 type job struct {
@@ -87,8 +87,12 @@ func (o *Options) evaluate(ctx context.Context, jobs []job) error {
 		wait.Go(func() {
 			for j := range next {
 				oracle, noop, faults := o.one(ctx, j)
+				if ctx.Err() != nil {
+					continue // why there is no verdict
+				}
 				mu.Lock()
 				p := j.proof
+				p.Tried++
 				p.Faults = append(p.Faults, faults...)
 				switch {
 				case j.task.Reference == nil:
@@ -98,6 +102,11 @@ func (o *Options) evaluate(ctx context.Context, jobs []job) error {
 				}
 				if noop {
 					p.Noop++
+				}
+				if o.Found != nil {
+					for _, f := range faults {
+						o.Found(f)
+					}
 				}
 				if done++; o.Heard != nil {
 					o.Heard(done, len(jobs))

@@ -48,28 +48,34 @@ func TestTasks(t *testing.T) {
 		}
 		s.Tasks = append(s.Tasks, task)
 	}
-	heard := 0
+	heard, found := 0, 0
 	got, err := Tasks(t.Context(), []Skill{s, {Name: "none"}}, Options{Repeats: 2, Jobs: 3, Heard: func(done, all int) {
 		if heard++; done != heard || all != 6 {
 			t.Errorf("%d of %d", done, all)
 		}
-	}})
+	}, Found: func(Fault) { found++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*Proof{{Skill: "s", Tasks: 6, Without: 1, Oracle: 2, Noop: 3, Faults: []Fault{
+	want := []*Proof{{Skill: "s", Tasks: 6, Tried: 6, Without: 1, Oracle: 2, Noop: 3, Faults: []Fault{
 		{"s/broken", "nothing", "no verdict: evaluate: s/broken: no sandbox"}, {"s/broken", "reference", "no verdict: evaluate: s/broken: no sandbox"},
 		{"s/lax", "nothing", "lax"}, {"s/moody", "nothing", "moody"}, {"s/moody", "reference", "moody"}, {"s/strict", "reference", "strict"},
 	}}, {Skill: "none"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if heard != 6 || got[0].Holds() || !got[1].Holds() {
-		t.Errorf("heard %d times", heard)
+	if heard != 6 || found != 6 || got[0].Holds() || !got[1].Holds() {
+		t.Errorf("heard %d times, found %d", heard, found)
 	}
+	// What was found out before an interruption is not lost.
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Tasks(ctx, []Skill{s}, Options{}); diag.KindOf(err) != diag.KindInterrupted {
-		t.Error(err)
+	s.Tasks = s.Tasks[:3]
+	got, err = Tasks(ctx, []Skill{s}, Options{Repeats: 1, Heard: func(done, _ int) {
+		if done == 2 {
+			cancel()
+		}
+	}})
+	if diag.KindOf(err) != diag.KindInterrupted || got[0].Tried != 2 || got[0].Oracle != 1 || len(got[0].Faults) != 1 {
+		t.Errorf("%v, %+v", err, got[0])
 	}
 }
