@@ -72,10 +72,10 @@ func (m *Bench) mutants(ctx context.Context, f *Function, out *findings) ([]Muta
 	}
 	units := m.relevant(f)
 	var mutants []Mutant
-	limit := 10 * time.Second
+	limit := 20 * time.Second
 	spread := 0
 	for _, u := range units {
-		limit = max(limit, 5*u.took)
+		limit = max(limit, 10*u.took)
 		spread += len(u.stable)
 	}
 	for n, e := range edits {
