@@ -15,12 +15,12 @@ import (
 func newDataCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Import, make, export, check and decontaminate records; gather trajectories",
+		Short: "Import, make, export, check, label and decontaminate records; gather trajectories",
 		Args:  cobra.NoArgs,
 		RunE:  needsVerb,
 	}
 	cmd.AddCommand(newDataImportCommand(a), newDataExportCommand(a), newDataCheckCommand(a), newDataDecontaminateCommand(a),
-		newDataMutateCommand(a), newDataMineCommand(a), newDataProveCommand(a), newDataTrajectoriesCommand(a))
+		newDataMutateCommand(a), newDataMineCommand(a), newDataLabelCommand(a), newDataTrajectoriesCommand(a))
 	return cmd
 }
 

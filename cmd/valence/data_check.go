@@ -12,9 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/survey"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/host"
+	"github.com/valence-rl/valence/core/run"
+	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/registry"
 	"github.com/valence-rl/valence/sdk"
 )
@@ -24,6 +27,7 @@ type surveyed struct {
 	Records int            `json:"records"`
 	Bad     int            `json:"bad"` // rows that are no record
 	Skills  []survey.Skill `json:"skills"`
+	Proof   *proved        `json:"proof,omitempty"`
 }
 
 // shownReasons is how many reasons of one skill a table has.
@@ -51,6 +55,9 @@ func (r surveyed) table(w io.Writer, p palette) {
 		fmt.Fprintf(w, ", %s", p.in(p.yellow, counted(r.Bad, "bad row")))
 	}
 	fmt.Fprintln(w)
+	if r.Proof != nil {
+		r.Proof.table(w, p)
+	}
 }
 
 // sortedByCount lists the keys, those of most first.
@@ -63,29 +70,72 @@ func sortedByCount(m map[string]int) []string {
 func newDataCheckCommand(a *app) *cobra.Command {
 	var format string
 	var refs []string
+	var t proving
 	cmd := &cobra.Command{
 		Use:   "check FILE…",
-		Short: "Say what each skill could build of each record, and what is missing",
+		Short: "Say what each skill could build of each record, and prove the tasks",
 		Long: `Say what each skill could build of each record, and what is missing, by asking the
 skills' own builders: those of the plugins of --plugin, or of the configuration of -c, or
 of the folder plugins. FILE is a records file or anything that data import reads. Nothing
-runs in a sandbox and no model is asked. Exit code 3 says that rows were bad or that a
-skill can build nothing.`,
+runs in a sandbox and no model is asked.
+
+With --prove the tasks are tried, too: each gives 1 to its reference and 0 to an agent that
+did nothing, each time, in real sandboxes, which are those of -c or this machine's.
+
+Exit code 1 says that a proof failed, 3 that rows were bad or that a skill can build
+nothing.`,
+		Example: `  valence data check train-00000-of-00001.parquet
+  valence data check made.jsonl --prove
+  valence data check made.jsonl --prove --plugin plugins/editing -n 20 --repeats 1`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	find := a.findFlags(cmd)
 	formatFlag(cmd, &format)
 	cmd.Flags().StringArrayVar(&refs, "plugin", nil, "ask this `plugin`; may be repeated")
+	t.flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		builders, done, err := a.builders(cmd.Context(), find, refs)
+		o, cfg, err := find.options()
+		if err != nil {
+			return err
+		}
+		builders, done, err := a.builders(cmd.Context(), o, cfg, refs)
 		defer done()
 		if err != nil {
 			return err
 		}
-		s := survey.New(builders...)
+		var ask []survey.Builder
+		for _, b := range builders {
+			ask = append(ask, survey.Builder{Skill: b.plugin.Manifest().Name, Build: func(ctx context.Context, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
+				r.Config = b.settings
+				res, err := b.plugin.Build(ctx, nil, r)
+				if err == nil && t.on {
+					b.keep(res.Tasks, t.tasks)
+				}
+				return res, err
+			}})
+		}
+		s := survey.New(ask...)
 		workers, ctx := errgroup.WithContext(cmd.Context())
 		workers.SetLimit(runtime.GOMAXPROCS(0))
+		if t.on {
+			workers.SetLimit(1) // the first tasks are the file's
+		}
+		var ground sandbox.Driver
+		var tools *run.Tools
+		var limits sandbox.Limits
+		if t.on {
+			if ground, limits, err = a.provingGround(ctx, cfg, t.memory); err != nil {
+				return err
+			}
+			defer ground.Close()
+			tools = run.NewTools(ground, a.logger())
+		}
 		bad, err := a.rowsOf(ctx, "checking", format, args, func(r *sdk.Record) error {
+			if t.on {
+				if err := tools.PrepareRecord(ctx, r); err != nil {
+					return err
+				}
+			}
 			workers.Go(func() error { return s.Ask(ctx, r) })
 			return ctx.Err()
 		})
@@ -95,11 +145,21 @@ skill can build nothing.`,
 		if err != nil {
 			return err
 		}
-		r := surveyed{s.Records(), bad, s.Skills()}
+		r := surveyed{Records: s.Records(), Bad: bad, Skills: s.Skills()}
+		if t.on {
+			if r.Proof, err = a.prove(cmd.Context(), ground, limits, builders, o, &t); err != nil && r.Proof == nil {
+				return err
+			}
+		}
 		if err := a.out.result(r); err != nil {
 			return err
 		}
-		if bad > 0 || slices.ContainsFunc(r.Skills, func(k survey.Skill) bool { return k.Tasks == 0 }) {
+		switch {
+		case err != nil:
+			return err
+		case r.Proof != nil && !r.Proof.holds():
+			return statusFailed
+		case bad > 0 || slices.ContainsFunc(r.Skills, func(k survey.Skill) bool { return k.Tasks == 0 }):
 			return statusLosses
 		}
 		return nil
@@ -107,17 +167,27 @@ skill can build nothing.`,
 	return cmd
 }
 
-// builders loads the plugins that build tasks; done closes them, also after an error.
-func (a *app) builders(ctx context.Context, find *findFlags, refs []string) (out []survey.Builder, done func(), err error) {
-	var open []*host.Plugin
-	done = func() {
-		for _, p := range open {
-			p.Close()
-		}
+// builder is a plugin that builds tasks, with those that are kept to be proved.
+type builder struct {
+	plugin   *host.Plugin
+	settings []sdk.Pair
+	tasks    []sdk.Task
+}
+
+// keep keeps tasks, at most that many in all; 0: all.
+func (b *builder) keep(tasks []sdk.Task, most int) {
+	if room := most - len(b.tasks); most > 0 && len(tasks) > room {
+		tasks = tasks[:room]
 	}
-	o, cfg, err := find.options()
-	if err != nil {
-		return nil, done, err
+	b.tasks = append(b.tasks, tasks...)
+}
+
+// builders loads the plugins that build tasks; done closes them, also after an error.
+func (a *app) builders(ctx context.Context, o registry.Options, cfg *config.Config, refs []string) (out []*builder, done func(), err error) {
+	done = func() {
+		for _, b := range out {
+			b.plugin.Close()
+		}
 	}
 	var want []wanted
 	for _, r := range refs {
@@ -139,22 +209,32 @@ func (a *app) builders(ctx context.Context, find *findFlags, refs []string) (out
 		o.Transport = w.transport
 		m, err := registry.Resolve(ctx, w.ref, o)
 		if err != nil {
-			return nil, done, err
+			return out, done, err
 		}
 		if !slices.Contains(m.Manifest.Roles, "build") {
 			continue
 		}
-		p, err := host.Load(ctx, m, host.Options{Grants: m.Manifest.Capabilities, Log: a.logger()})
+		b, err := a.load(ctx, m)
 		if err != nil {
-			return nil, done, err
+			return out, done, err
 		}
-		open = append(open, p)
-		out = append(out, survey.Builder{Skill: m.Manifest.Name, Build: func(ctx context.Context, r *sdk.BuildRequest) (*sdk.BuildResponse, error) {
-			return p.Build(ctx, nil, r)
-		}})
+		out = append(out, b)
 	}
 	if len(out) == 0 {
 		return nil, done, diag.Errorf(diag.KindConfig, "check data", "", "no plugin builds tasks; name one with --plugin")
 	}
 	return out, done, nil
+}
+
+// load opens a plugin with its own settings.
+func (a *app) load(ctx context.Context, m *registry.Module) (*builder, error) {
+	settings, err := m.Manifest.Settings(nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := host.Load(ctx, m, host.Options{Grants: m.Manifest.Capabilities, Log: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	return &builder{plugin: p, settings: settings}, nil
 }

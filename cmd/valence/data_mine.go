@@ -16,7 +16,6 @@ import (
 	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
@@ -101,12 +100,13 @@ Work that was stopped goes on where it was when it is started again with the sam
 			return err
 		}
 		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		tools := run.NewTools(d, a.logger())
+		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		o.Lab = func(r *runner.Runner) *trial.Lab {
 			lab := trial.NewLab(boxes, r, j, jobs)
 			lab.Limit = limit
 			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
-				return run.PrepareTools(ctx, d, r.Language, w, a.logger())
+				return tools.Prepare(ctx, r.Language, w)
 			}
 			return lab
 		}
@@ -116,10 +116,12 @@ Work that was stopped goes on where it was when it is started again with the sam
 		}
 		defer w.Close()
 		sink := func(_ context.Context, r sdk.Record) error { return w.Append(&r) }
-		spot := a.spot("mining: ")
-		o.Told = func(p mine.Progress) { spot.show(fmt.Sprintf("%d/%d commits, %d records", p.Done, p.All, p.Records)) }
+		g := a.newGauge("mining")
+		o.Told = func(p mine.Progress) {
+			g.set(int64(p.Done), int64(p.All), fmt.Sprintf("%s, %d of %s", counted(p.Records, "record"), p.Done, counted(p.All, "commit")))
+		}
 		y, err := mine.Run(cmd.Context(), args[0], o, sink)
-		spot.clear()
+		g.close()
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox"
 	"github.com/valence-rl/valence/core/sandbox/local"
 	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
@@ -34,10 +33,16 @@ type made struct {
 }
 
 func (m made) table(w io.Writer, p palette) {
-	fmt.Fprintf(w, "%s  %d records\n", p.in(p.bold, m.File), m.Records)
+	fmt.Fprintf(w, "%s  %s\n", p.in(p.bold, m.File), counted(m.Records, "record"))
 	fmt.Fprintf(w, "%-28s %-9s %6s %9s %6s %6s %8s %7s %7s %7s\n", "SOURCE", "RUNNER", "TESTS", "FUNCTIONS", "TRIED", "CAUGHT", "SURVIVED", "UNSOUND", "ENDLESS", "RECORDS")
 	for _, y := range m.Sources {
 		fmt.Fprintf(w, "%-28s %-9s %6d %9d %6d %6d %8d %7d %7d %7d\n", y.Source, y.Runner, y.Tests, y.Functions, y.Tried, y.Caught, y.Survived, y.Unsound, y.Endless, y.Records)
+	}
+	for _, y := range m.Sources {
+		if x := y.Written; x != nil {
+			fmt.Fprintf(w, "%s: a model wrote %s in %s, %d of no use, %d caught; %s without an answer\n", y.Source,
+				counted(x.Mistakes, "mistake"), counted(x.Functions, "function"), x.Unfit, x.Caught, counted(x.Formless, "question"))
+		}
 	}
 	skillTable(w, m.Skills)
 }
@@ -55,11 +60,24 @@ func skillTable(w io.Writer, skills mutate.Skills) {
 	}
 }
 
+// broken is how far a source has come, of at most count records, as a gauge shows it.
+func broken(p mutate.Progress, count int) (done, total int64, text string) {
+	if p.All == 0 {
+		return 0, 0, "running its tests as they are"
+	}
+	text = fmt.Sprintf("%s, %s tried in %d of %s", counted(p.Records, "record"), counted(p.Tried, "mistake"), p.Done, counted(p.All, "function"))
+	if count > 0 && p.Records*p.All > p.Done*count { // it ends when there are enough
+		return int64(p.Records), int64(count), text
+	}
+	return int64(p.Done), int64(p.All), text
+}
+
 func newDataMutateCommand(a *app) *cobra.Command {
 	var o mutate.Options
-	var out, name, table, deps, journal string
-	var jobs int
+	var out, name, table, deps, journal, model string
+	var jobs, written int
 	var memory, limit = int64(1 << 30), time.Minute
+	var c configFlags
 	cmd := &cobra.Command{
 		Use:   "mutate SOURCE…",
 		Short: "Make records by breaking functions of trees whose tests pass",
@@ -68,10 +86,17 @@ Python source archive (.tar.gz, .zip), or a Go module's zip. Everything is run i
 sandboxes without network: what the tests need has to be in the source, in the tool
 chain that sandboxes show, or in the folder that --deps names.
 
+Mistakes are small edits by operators. With --model the model behind [model] of -c, or
+behind [server], is asked for some of each function, too, and with --model=only operators
+make none. A server that fails is asked again; where it goes on failing the exit code
+is 13, and nothing is lost.
+
 The same sources, options and seed give the same records. Work that was stopped goes on
 where it was when it is started again with the same --out.`,
 		Example: `  valence data mutate idna-3.10.tar.gz --out idna.jsonl
-  valence data mutate ./mylib --deps site --per-function 2 --out mylib.jsonl`,
+  valence data mutate ./mylib --deps site --per-function 2 --out mylib.jsonl
+  valence data mutate ./mylib --model -c run.toml --set model.name=qwen3-32b \
+      --set model.base_url=http://127.0.0.1:8000/v1 --out mylib.jsonl`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	f := cmd.Flags()
@@ -84,12 +109,26 @@ where it was when it is started again with the same --out.`,
 	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records of each source (default: all)")
 	f.IntVar(&o.PerFunction, "per-function", 1, "at most this `number` of records of one function")
 	f.IntVar(&o.Tries, "tries", 24, "mistakes tried in one function")
+	f.Var(&choice{&model, []string{"too", "only"}}, "model", "ask the model of -c for mistakes: too, or only it")
+	f.Lookup("model").NoOptDefVal = "too"
+	f.IntVar(&written, "written", 6, "mistakes that the model is asked for in one function")
+	c.add(cmd)
 	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
 	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
 	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
 	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		started := time.Now()
+		if model != "" {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			o.Author = &mutate.Author{Alone: model == "only", Count: written}
+			if o.Author.Model, o.Author.Name, err = run.OpenAuthor(cmd.Context(), cfg, a.logger()); err != nil {
+				return err
+			}
+		}
 		runners := runner.Builtin()
 		if table != "" {
 			var err error
@@ -117,8 +156,7 @@ where it was when it is started again with the same --out.`,
 			if err != nil {
 				return err
 			}
-			r, err := runners.Find(name, tree.Files)
-			if err != nil {
+			if _, err := runners.Find(name, tree.Files); err != nil {
 				return diag.Wrap(diag.KindData, "mutate", arg, err)
 			}
 		}
@@ -127,7 +165,8 @@ where it was when it is started again with the same --out.`,
 			return err
 		}
 		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: sandbox.Limits{Memory: memory, Disk: memory, Output: 16 << 20, CPUs: 2, Pids: 512}}
+		tools := run.NewTools(d, a.logger())
+		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		w, _, err := records.Create(out)
 		if err != nil {
 			return err
@@ -153,14 +192,12 @@ where it was when it is started again with the same --out.`,
 			lab := trial.NewLab(boxes, r, j, jobs)
 			lab.Limit = limit
 			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
-				return run.PrepareTools(ctx, d, r.Language, w, a.logger())
+				return tools.Prepare(ctx, r.Language, w)
 			}
-			spot := a.spot(tree.Name + ": ")
-			o.Heard = func(p mutate.Progress) {
-				spot.show(fmt.Sprintf("%s %d/%d functions, %d mutants tried, %d records", p.Stage, p.Done, p.All, p.Tried, p.Records))
-			}
+			g := a.newGauge("breaking " + tree.Name)
+			o.Heard = func(p mutate.Progress) { g.set(broken(p, o.Count)) }
 			y, err := mutate.Run(cmd.Context(), tree, lab, o, sink)
-			spot.clear()
+			g.close()
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,8 @@ func gaugeOn(w io.Writer, mode progressMode, what string, now func() time.Time) 
 	return &gauge{w: w, mode: mode, what: what, now: now, start: t, shown: t, width: 24}
 }
 
-// set shows that done of total bytes were read; text is what came of them.
+// set shows that done of total, of bytes or whatever is counted, is done; text is what
+// came of it.
 func (g *gauge) set(done, total int64, text string) {
 	t := g.now()
 	switch {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,7 +21,7 @@ func openAnswers(c *config.Config, log *slog.Logger) (scoring.Model, error) {
 	if m.BaseURL == "" {
 		return nil, nil
 	}
-	key, err := apiKey(c, "model.api_key_env", m.APIKeyEnv)
+	server, err := openModelServer(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +29,45 @@ func openAnswers(c *config.Config, log *slog.Logger) (scoring.Model, error) {
 	if m.Cache != nil {
 		dir = *m.Cache
 	}
-	server := chatserver.New(chatserver.Options{
+	return scoring.KeepAnswers(scoring.OpenAI(server, m.Name), m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+}
+
+// openModelServer is the client of [model]. Nothing is asked yet.
+func openModelServer(c *config.Config, log *slog.Logger) (*chatserver.Client, error) {
+	m := c.Model
+	key, err := apiKey(c, "model.api_key_env", m.APIKeyEnv)
+	if err != nil {
+		return nil, err
+	}
+	return chatserver.New(chatserver.Options{
 		Endpoints: []string{m.BaseURL}, Key: key, Concurrency: m.Concurrency, Timeout: m.Timeout,
 		Prices: chatserver.Prices{Input: m.InputPrice, Cached: m.InputPrice, Output: m.OutputPrice}, Log: log,
-	})
-	return scoring.KeepAnswers(scoring.OpenAI(server, m.Name), m.Name, scoring.AnswersOptions{Dir: dir, Log: log}), nil
+	}), nil
+}
+
+// OpenAuthor gives the model that writes for data, and its name: that of [model], as
+// evaluators and judges ask it, or, without that section, that of [server]. It is asked
+// once whether it is there. Its answers are not kept here.
+func OpenAuthor(ctx context.Context, c *config.Config, log *slog.Logger) (model scoring.Completer, name string, err error) {
+	var server *chatserver.Client
+	switch {
+	case c.Model.BaseURL != "":
+		name = c.Model.Name
+		server, err = openModelServer(c, log)
+	case c.Server.Model != "":
+		name = c.Server.Model
+		server, err = openServer(c, log)
+	default:
+		return nil, "", &diag.Diagnostic{Kind: diag.KindConfig, Code: "C029", Summary: "the configuration names no model to ask",
+			Source: diag.Source{File: c.File}, Hint: `add [model] with base_url = "http://…/v1" and name = "…", or [server]`}
+	}
+	if err == nil {
+		err = diag.Wrap(diag.KindPolicy, "open model", name, server.Reach(ctx))
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return scoring.OpenAI(server, name), name, nil
 }
 
 // apiKey reads the key from the environment variable that a key of the configuration

@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/valence-rl/valence/core/chatserver"
+	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/policy"
 	"github.com/valence-rl/valence/core/policy/served"
@@ -18,23 +20,14 @@ func (s *Setup) servedPolicy(ctx context.Context) (policy.Policy, error) {
 		return nil, &diag.Diagnostic{Kind: diag.KindConfig, Code: "C029",
 			Summary: `the policy "openai" needs [server]`, Source: c.Where("policy"), Hint: `add [server] with base_urls = ["http://…/v1"] and model = "…"`}
 	}
-	key, err := apiKey(c, "server.api_key_env", v.APIKeyEnv)
-	if err != nil {
-		return nil, err
-	}
 	extra, err := v.Fields()
 	if err != nil {
 		return nil, diag.Wrap(diag.KindConfig, "open policy", "openai", err)
 	}
-	prices := chatserver.Prices{Input: v.InputPrice, Cached: v.InputPrice, Output: v.OutputPrice}
-	if v.CachedPrice != nil {
-		prices.Cached = *v.CachedPrice
+	client, err := openServer(c, s.log)
+	if err != nil {
+		return nil, err
 	}
-	client := chatserver.New(chatserver.Options{
-		Endpoints: v.BaseURLs, Key: key, Concurrency: v.Concurrency,
-		RequestsPerMinute: v.RequestsPerMinute, TokensPerMinute: v.TokensPerMinute,
-		Timeout: v.Timeout, Silence: v.Silence, Attempts: v.Attempts, Prices: prices, Log: s.log,
-	})
 	s.cleanup = append(s.cleanup, func() error { client.Close(); return nil })
 	if err := client.Reach(ctx); err != nil {
 		return nil, diag.Wrap(diag.KindPolicy, "open policy", "openai", err)
@@ -44,6 +37,24 @@ func (s *Setup) servedPolicy(ctx context.Context) (policy.Policy, error) {
 		Model: v.Model, Tools: rollout.ToolDefinitions(), Brief: v.Chat == "brief", MaxContext: v.MaxContext,
 		TopP: v.TopP, Seed: v.Seed, Stream: v.Stream, Tokens: v.Tokens, Reasoning: v.Reasoning,
 		MaxTokens: v.MaxTokensField, Extra: extra, Log: s.log,
+	}), nil
+}
+
+// openServer is the client of [server]. Nothing is asked yet.
+func openServer(c *config.Config, log *slog.Logger) (*chatserver.Client, error) {
+	v := c.Server
+	key, err := apiKey(c, "server.api_key_env", v.APIKeyEnv)
+	if err != nil {
+		return nil, err
+	}
+	prices := chatserver.Prices{Input: v.InputPrice, Cached: v.InputPrice, Output: v.OutputPrice}
+	if v.CachedPrice != nil {
+		prices.Cached = *v.CachedPrice
+	}
+	return chatserver.New(chatserver.Options{
+		Endpoints: v.BaseURLs, Key: key, Concurrency: v.Concurrency,
+		RequestsPerMinute: v.RequestsPerMinute, TokensPerMinute: v.TokensPerMinute,
+		Timeout: v.Timeout, Silence: v.Silence, Attempts: v.Attempts, Prices: prices, Log: log,
 	}), nil
 }
 

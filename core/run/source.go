@@ -39,8 +39,13 @@ func (s *Setup) buildTasks(ctx context.Context, unbuilt bool) error {
 	if err := s.decontaminate(ctx, drawn); err != nil {
 		return err
 	}
-	if err := s.prepareTools(ctx, drawn); err != nil {
-		return err
+	tools := NewTools(s.Driver, s.log)
+	for _, records := range drawn {
+		for _, r := range records {
+			if err := tools.PrepareRecord(ctx, r.Record); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range s.Config.Sources {
 		s.serve(&s.Config.Sources[i], drawn[i])

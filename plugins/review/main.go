@@ -63,6 +63,9 @@ func (skill) Build(ctx context.Context, h sdk.Host, r *sdk.BuildRequest) (*sdk.B
 			return grade.Skip("no candidate: %s", why), nil
 		}
 	}
+	if len(all) == 0 {
+		return grade.Skip("the record has no candidate patch"), nil
+	}
 	correct := grade.Hash(r.Seed, "label", rec.ID)&1 == 1
 	var of []*sdk.Candidate
 	for i := range all {

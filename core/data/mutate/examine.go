@@ -11,6 +11,7 @@ import (
 // findings are what became of one function.
 type findings struct {
 	tried, caught, survived, unsound, endless int
+	written                                   Written
 	records                                   []sdk.Record
 	refused                                   string
 }
@@ -65,13 +66,16 @@ func (m *Bench) examine(ctx context.Context, f *Function) (*findings, error) {
 // mutants tries a function's edits and gives those that the tests catch.
 func (m *Bench) mutants(ctx context.Context, f *Function, out *findings) ([]Mutant, error) {
 	original := m.tree.At(f.Path)
-	edits := inOrder(f, m.Seed)
+	edits, err := m.edits(ctx, f, out)
+	if err != nil {
+		return nil, err
+	}
 	units := m.relevant(f)
 	var mutants []Mutant
-	limit := 10 * time.Second
+	limit := 20 * time.Second
 	spread := 0
 	for _, u := range units {
-		limit = max(limit, 5*u.took)
+		limit = max(limit, 10*u.took)
 		spread += len(u.stable)
 	}
 	for n, e := range edits {
@@ -109,6 +113,9 @@ func (m *Bench) mutants(ctx context.Context, f *Function, out *findings) ([]Muta
 			out.unsound++
 		default:
 			out.caught++
+			if e.Operator == byModel {
+				out.written.Caught++
+			}
 			mutants = append(mutants, k)
 		}
 	}

@@ -1,8 +1,9 @@
 // Package mutate makes records of any tree whose tests pass: it breaks functions by
 // small mistakes, keeps those that the tests catch, and writes down what the tests say.
 //
-// What comes out depends on the tree, the options and the seed alone. Every run of
-// tests is remembered in a journal, so that work that was stopped goes on where it was.
+// What comes out depends on the tree, the options, the seed and a model's answers, if
+// one is asked, alone. Every run of tests and every answer is remembered in a journal,
+// so that work that was stopped goes on where it was.
 package mutate
 
 import (
@@ -35,6 +36,7 @@ type Options struct {
 	Suite       time.Duration // the longest run of all tests; above it a record has only the units that matter; default 20 s
 	Heard       func(Progress)
 	Only        func(runner.Group) bool // limits what tests are run; nil: all
+	Author      *Author                 // a model that writes mistakes; nil: operators alone make them
 	Source      string                  // of the records; default "mutate"
 	Commit      string                  // of the records; default a digest of the tree
 }
@@ -54,11 +56,12 @@ type Yield struct {
 	Tests     int            `json:"tests"` // that pass each time
 	Dropped   []string       `json:"dropped,omitempty"`
 	Functions int            `json:"functions"`
-	Tried     int            `json:"tried"`    // mutants run
-	Caught    int            `json:"caught"`   // by the tests
-	Survived  int            `json:"survived"` // no test noticed
-	Unsound   int            `json:"unsound"`  // do not compile or load
-	Endless   int            `json:"endless"`  // ran into the time limit
+	Tried     int            `json:"tried"`             // mutants run
+	Caught    int            `json:"caught"`            // by the tests
+	Survived  int            `json:"survived"`          // no test noticed
+	Unsound   int            `json:"unsound"`           // do not compile or load
+	Endless   int            `json:"endless"`           // ran into the time limit
+	Written   *Written       `json:"written,omitempty"` // by a model, if one was asked
 	Records   int            `json:"records"`
 	Refused   map[string]int `json:"refused,omitempty"` // functions with caught mutants and no record, by reason
 	Skills    Skills         `json:"skills"`
@@ -69,6 +72,9 @@ type Yield struct {
 func Run(ctx context.Context, tree *source.Tree, lab *trial.Lab, o Options, sink func(context.Context, sdk.Record) error) (*Yield, error) {
 	o = o.settled()
 	y := &Yield{Source: tree.Name, Runner: lab.Runner.Name, Refused: map[string]int{}, Skills: Skills{}}
+	if o.Author != nil {
+		y.Written = new(Written)
+	}
 	o.Heard(Progress{Stage: "baseline"})
 	m, err := NewBench(ctx, tree, lab, o)
 	if err != nil {
@@ -172,6 +178,9 @@ func (y *Yield) count(f *findings) {
 	y.Survived += f.survived
 	y.Unsound += f.unsound
 	y.Endless += f.endless
+	if y.Written != nil {
+		y.Written.add(&f.written)
+	}
 	if f.refused != "" {
 		y.Refused[f.refused]++
 	}
