@@ -435,6 +435,9 @@ func (d *Driver) setupOf(b *box) (first.Setup, []*os.File, error) {
 		s.Lowers = append(s.Lowers, b.picture.image.Layers...)
 	} else {
 		s.Binds, s.Links, s.Files = slices.Clone(d.tools.binds), d.tools.links, d.tools.files
+		if kit := d.tools.kit; kit != "" && isFolder(kit) {
+			s.Binds = append(s.Binds, first.Bind{Path: kit, Target: goKitAt})
+		}
 		if b.vendor != "" && !d.bare {
 			s.Binds = append(s.Binds, first.Bind{Path: b.vendor, Target: goVendorAt})
 		}

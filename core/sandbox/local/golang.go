@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -22,7 +21,7 @@ type GoTools struct {
 
 // Where sandboxes find what [PrepareGo] and [Driver.PrepareVendor] made.
 const (
-	goKitsAt   = "/opt/go-build" // a folder for each version
+	goKitAt    = "/opt/go-build"
 	goVendorAt = "/opt/go-vendor"
 )
 
@@ -33,7 +32,7 @@ const (
 const goProgram = `#!/bin/sh
 export GOCACHE="${GOCACHE:-/tmp/go-build}"
 [ -d "$GOCACHE" ] || {
-	cp -rs KIT/cache "$GOCACHE.$$" &&
+	cp -rs ` + goKitAt + `/cache "$GOCACHE.$$" &&
 	{ [ ! -d ` + goVendorAt + ` ] || cp -rs ` + goVendorAt + `/. "$GOCACHE.$$"; } &&
 	rm -f "$GOCACHE.$$/trim.txt" && date +%s >"$GOCACHE.$$/trim.txt" &&
 	mv -T "$GOCACHE.$$" "$GOCACHE"
@@ -64,18 +63,15 @@ func FindGo() (GoTools, error) {
 	return GoTools{root, version}, nil
 }
 
-// kits is the folder below dir that has a kit for each version of Go.
-func kits(dir string) string { return filepath.Join(dir, "go") }
-
 // kit is the folder below dir that holds what the standard library compiles to, and
 // the program that uses it.
-func (g GoTools) kit(dir string) string { return filepath.Join(kits(dir), g.Version) }
+func (g GoTools) kit(dir string) string { return filepath.Join(dir, "go-std-"+g.Version) }
 
 // PrepareGo compiles the standard library once for all sandboxes of drivers with this
 // Dir, which then show it read-only: without it, each fresh sandbox compiles what its
 // tests import again. It blocks for about a minute of CPU the first time, runs the
-// host's go on nothing but its own library, and gives whether it did. Sandboxes that are
-// there already show it, too.
+// host's go on nothing but its own library, and gives whether it did. Drivers that are open
+// already show it in sandboxes made afterwards.
 func PrepareGo(ctx context.Context, dir string) (done bool, err error) {
 	const op = "prepare go for sandboxes"
 	g, err := FindGo()
@@ -90,10 +86,10 @@ func PrepareGo(ctx context.Context, dir string) (done bool, err error) {
 	if _, err := os.Stat(final); err == nil {
 		return false, nil
 	}
-	if err := os.MkdirAll(kits(dir), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, diag.Wrap(diag.KindSandbox, op, dir, err)
 	}
-	temp, err := os.MkdirTemp(kits(dir), "*.partial")
+	temp, err := os.MkdirTemp(dir, "go-std-*.partial")
 	if err != nil {
 		return false, diag.Wrap(diag.KindSandbox, op, dir, err)
 	}
@@ -110,7 +106,7 @@ func PrepareGo(ctx context.Context, dir string) (done bool, err error) {
 		err = os.Mkdir(filepath.Join(temp, "bin"), 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(temp, "bin", "go"), []byte(strings.NewReplacer("ROOT", g.Root, "KIT", path.Join(goKitsAt, g.Version)).Replace(goProgram)), 0o755)
+		err = os.WriteFile(filepath.Join(temp, "bin", "go"), []byte(strings.Replace(goProgram, "ROOT", g.Root, 1)), 0o755)
 	}
 	if err == nil {
 		err = os.Rename(temp, final)

@@ -74,8 +74,8 @@ func findToolchain(interpreter, prefix string) toolchain {
 	return t
 }
 
-// addGo shows the host's Go, where there is one, and what [PrepareGo] leaves in dir, also
-// later: the folder of all versions is what sandboxes show.
+// addGo shows the host's Go, where there is one, and knows where [PrepareGo] leaves what
+// it makes in dir.
 func (t *toolchain) addGo(dir string) {
 	g, err := FindGo()
 	if err != nil {
@@ -85,12 +85,9 @@ func (t *toolchain) addGo(dir string) {
 		t.binds = append(t.binds, first.Bind{Path: g.Root, Target: g.Root})
 		t.reserved = append(t.reserved, g.Root)
 	}
-	if err := os.MkdirAll(kits(dir), 0o755); err == nil {
-		t.kit, t.vendored = g.kit(dir), g.vendored(dir)
-		t.binds = append(t.binds, first.Bind{Path: kits(dir), Target: goKitsAt})
-		t.reserved = append(t.reserved, goKitsAt, goVendorAt)
-		t.env[0] += ":" + filepath.Join(goKitsAt, g.Version, "bin")
-	}
+	t.kit, t.vendored = g.kit(dir), g.vendored(dir)
+	t.reserved = append(t.reserved, goKitAt, goVendorAt)
+	t.env[0] += ":" + goKitAt + "/bin"
 	t.env[0] += ":" + filepath.Join(g.Root, "bin")
 }
 
