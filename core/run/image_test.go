@@ -24,7 +24,7 @@ import (
 // A configured image that cannot be had ends the run at its beginning.
 func TestConfiguredImageEndsTheRun(t *testing.T) {
 	var opened []string
-	cfg := &config.Config{Sandbox: config.Sandbox{Image: "dir:./absent", Images: config.Images{Store: t.TempDir()}, CPUs: 1}}
+	cfg := &config.Config{Skills: []config.Skill{{Name: "editing"}}, Sandbox: config.Sandbox{Image: "dir:./absent", Images: config.Images{Store: t.TempDir()}, CPUs: 1}}
 	_, err := Open(t.Context(), cfg, Options{Observe: func(e Event) { opened = append(opened, e.Text) }})
 	var d *diag.Diagnostic
 	if !errors.As(err, &d) || d.Code != "S004" || len(opened) != 1 {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -190,6 +191,25 @@ func (b *blank) hand(trees []*os.File) error {
 	}
 	runtime.KeepAlive(trees)
 	return err
+}
+
+// engage gives a box a process that has its trees, or why it could not be handed them.
+// One that was started ahead may have died of what the machine had too little of then:
+// the next takes its place.
+func (d *Driver) engage(b *box, trees []*os.File) (handed, err error) {
+	for range spareBlanks() + 1 {
+		if b.blank != nil {
+			d.drop(b.blank)
+		}
+		if b.blank, err = d.blanks.take(b.Limits); err != nil {
+			return nil, err
+		}
+		handed = b.hand(trees)
+		if !errors.Is(handed, unix.EPIPE) && !errors.Is(handed, unix.ECONNRESET) {
+			break
+		}
+	}
+	return handed, nil
 }
 
 // drop ends a blank that becomes no sandbox.

@@ -68,7 +68,8 @@ func (b *box) start(ctx context.Context, ref string, w *sdk.Workspace) (err erro
 		return err
 	}
 	defer closeAll(trees)
-	if b.blank, err = d.blanks.take(b.Limits); err != nil {
+	handed, err := d.engage(b, trees)
+	if err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -78,10 +79,9 @@ func (b *box) start(ctx context.Context, ref string, w *sdk.Workspace) (err erro
 	defer stop()
 	late := time.AfterFunc(b.Limits.Create, func() { b.kill(fmt.Sprintf("it was not ready within %s", b.Limits.Create)) })
 	defer late.Stop()
-	err = b.hand(trees)
 	// From here on listen cleans up when the process ends, whoever ends it.
 	go b.listen()
-	if err == nil {
+	if err = handed; err == nil {
 		err = b.Client.Call(context.Background(), toolserver.KindSetup, s.Encode, nil)
 	}
 	if err != nil {
