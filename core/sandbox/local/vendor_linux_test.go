@@ -49,6 +49,9 @@ func vendoring(dep string) sdk.Workspace {
 // Sandboxes find what the standard library and their own vendored packages compile to,
 // and nothing of anybody else's.
 func TestCompiledOnce(t *testing.T) {
+	if os.Getenv(wantLevel) != "" {
+		return // a level without a tool chain of its own; what is compiled is the same for all
+	}
 	dir := withStandardLibrary(t)
 	open := func() *Driver {
 		t.Helper()
