@@ -6,22 +6,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/valence-rl/valence/core/config"
 	"github.com/valence-rl/valence/core/data/candidates"
 	"github.com/valence-rl/valence/core/data/records"
-	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/journal"
-	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox/local"
-	"github.com/valence-rl/valence/core/scoring"
 )
 
 // labelled is the result of data label.
@@ -54,9 +48,8 @@ func (l labelled) table(w io.Writer, p palette) {
 
 func newDataLabelCommand(a *app) *cobra.Command {
 	var o candidates.Options
-	var out, kept string
-	var jobs int
-	var memory, limit = int64(1 << 30), time.Minute
+	var out string
+	shop := workshop{memory: 1 << 30, limit: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "label RECORDS RUN…",
 		Short: "Add what policies changed to records, as review candidates labelled by the tests",
@@ -74,13 +67,10 @@ that was stopped goes on where it was with the same --out.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "labelled.jsonl", "where the records go, a `file`")
-	f.StringVar(&kept, "journal", "", "where the outcomes of test runs are kept, a `file` (default: beside --out)")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides which candidates go where there are too many")
 	f.IntVar(&o.Most, "most", 4, "at most this `number` of policies' patches of one label in a record")
 	f.IntVar(&o.Repeats, "repeats", 3, "runs of the tests on each patch")
-	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
-	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
-	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
+	shop.flags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		started := time.Now()
 		list, err := records.Read(args[0])
@@ -95,35 +85,22 @@ that was stopped goes on where it was with the same --out.`,
 			}
 			attempts = append(attempts, more...)
 		}
-		if kept == "" {
-			kept = out + ".journal"
-		}
-		j, err := trial.OpenJournal(kept)
-		if err != nil {
+		defer shop.close()
+		if err := shop.open(a, out); err != nil {
 			return err
 		}
-		defer j.Close()
-		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger(), Images: run.Images(config.Sandbox{}, a.logger(), nil)})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
-		tools := run.NewTools(d, a.logger())
 		for _, r := range list {
-			if err := tools.PrepareRecord(cmd.Context(), r); err != nil {
+			if err := shop.tools.PrepareRecord(cmd.Context(), r); err != nil {
 				return err
 			}
 		}
-		lab := trial.NewLab(boxes, nil, j, jobs)
-		lab.Limit = limit
 		g := a.newGauge("labelling")
 		defer g.close()
-		o.Jobs = jobs
+		o.Jobs = shop.jobs
 		o.Heard = func(done, all, added int) {
 			g.set(int64(done), int64(all), fmt.Sprintf("%s, %d of %s", counted(added, "candidate"), done, counted(all, "record")))
 		}
-		y, err := candidates.Add(cmd.Context(), lab, list, attempts, o)
+		y, err := candidates.Add(cmd.Context(), shop.lab(nil), list, attempts, o)
 		g.close()
 		if err != nil {
 			return err

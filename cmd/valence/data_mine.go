@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
@@ -14,10 +13,6 @@ import (
 	"github.com/valence-rl/valence/core/data/mine"
 	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/data/runner"
-	"github.com/valence-rl/valence/core/data/trial"
-	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox/local"
-	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -39,9 +34,8 @@ func (m mined) table(w io.Writer, p palette) {
 
 func newDataMineCommand(a *app) *cobra.Command {
 	var o mine.Options
-	var out, table, issues, journal string
-	var jobs int
-	var memory, limit = int64(2 << 30), 2 * time.Minute
+	var out, table, issues string
+	shop := workshop{memory: 2 << 30, limit: 2 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "mine REPO",
 		Short: "Make records of a git history",
@@ -65,14 +59,11 @@ Work that was stopped goes on where it was when it is started again with the sam
 	f.StringVar(&issues, "issues", "", "issues by their number: a `folder` of texts, or a file of JSON lines with number, title and body")
 	f.StringVar(&o.Runner, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")
 	f.StringVar(&table, "runners", "", "add the runners of a TOML `file` to the table")
-	f.StringVar(&journal, "journal", "", "where the outcomes of test runs are kept, a `file` (default: beside --out)")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides what else is drawn")
 	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records (default: all)")
 	f.IntVar(&o.Tries, "tries", 24, "mistakes tried in one function that a commit changes")
 	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
-	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
-	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
-	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
+	shop.flags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		started := time.Now()
 		o.Runners = runner.Builtin()
@@ -87,29 +78,11 @@ Work that was stopped goes on where it was when it is started again with the sam
 				return err
 			}
 		}
-		if journal == "" {
-			journal = out + ".journal"
-		}
-		j, err := trial.OpenJournal(journal)
-		if err != nil {
+		defer shop.close()
+		if err := shop.open(a, out); err != nil {
 			return err
 		}
-		defer j.Close()
-		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		tools := run.NewTools(d, a.logger())
-		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
-		o.Lab = func(r *runner.Runner) *trial.Lab {
-			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit = limit
-			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
-				return tools.Prepare(ctx, r.Language, w)
-			}
-			return lab
-		}
+		o.Lab = shop.lab
 		w, _, err := records.Create(out)
 		if err != nil {
 			return err

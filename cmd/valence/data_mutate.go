@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
@@ -15,11 +14,8 @@ import (
 	"github.com/valence-rl/valence/core/data/records"
 	"github.com/valence-rl/valence/core/data/runner"
 	"github.com/valence-rl/valence/core/data/source"
-	"github.com/valence-rl/valence/core/data/trial"
 	"github.com/valence-rl/valence/core/diag"
 	"github.com/valence-rl/valence/core/run"
-	"github.com/valence-rl/valence/core/sandbox/local"
-	"github.com/valence-rl/valence/core/scoring"
 	"github.com/valence-rl/valence/sdk"
 )
 
@@ -74,9 +70,9 @@ func broken(p mutate.Progress, count int) (done, total int64, text string) {
 
 func newDataMutateCommand(a *app) *cobra.Command {
 	var o mutate.Options
-	var out, name, table, deps, journal, model string
-	var jobs, written int
-	var memory, limit = int64(1 << 30), time.Minute
+	var out, name, table, deps, model string
+	var written int
+	shop := workshop{memory: 1 << 30, limit: time.Minute}
 	var c configFlags
 	cmd := &cobra.Command{
 		Use:   "mutate SOURCE…",
@@ -104,7 +100,6 @@ where it was when it is started again with the same --out.`,
 	f.StringVar(&name, "runner", "", "run the tests by the runner of this `name` (default: the first of the table that fits)")
 	f.StringVar(&table, "runners", "", "add the runners of a TOML `file` to the table")
 	f.StringVar(&deps, "deps", "", "a `folder` with what Python tests import, as pip install --target makes it")
-	f.StringVar(&journal, "journal", "", "where the outcomes of test runs are kept, a `file` (default: beside --out)")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides what is broken and how")
 	f.IntVarP(&o.Count, "count", "n", 0, "at most this `number` of records of each source (default: all)")
 	f.IntVar(&o.PerFunction, "per-function", 1, "at most this `number` of records of one function")
@@ -114,9 +109,7 @@ where it was when it is started again with the same --out.`,
 	f.IntVar(&written, "written", 6, "mistakes that the model is asked for in one function")
 	c.add(cmd)
 	f.IntVar(&o.Repeats, "repeats", 3, "repeats of each run that decides")
-	f.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "sandboxes at the same time")
-	f.Int64Var(&memory, "memory", memory, "memory of one sandbox, in `bytes`")
-	f.DurationVar(&limit, "limit", limit, "limit of one run of tests")
+	shop.flags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		started := time.Now()
 		if model != "" {
@@ -143,14 +136,6 @@ where it was when it is started again with the same --out.`,
 			}
 			o.Deps = t.Files
 		}
-		if journal == "" {
-			journal = out + ".journal"
-		}
-		j, err := trial.OpenJournal(journal)
-		if err != nil {
-			return err
-		}
-		defer j.Close()
 		for _, arg := range args { // a source that cannot be used is told before the others have taken hours
 			tree, err := source.Open(arg)
 			if err != nil {
@@ -160,13 +145,10 @@ where it was when it is started again with the same --out.`,
 				return diag.Wrap(diag.KindData, "mutate", arg, err)
 			}
 		}
-		d, err := local.New(local.Options{Dir: run.SandboxDir(), Log: a.logger()})
-		if err != nil {
+		defer shop.close()
+		if err := shop.open(a, out); err != nil {
 			return err
 		}
-		defer d.Close()
-		tools := run.NewTools(d, a.logger())
-		boxes := scoring.Sandboxes{Driver: d, Limits: roomy(memory)}
 		w, _, err := records.Create(out)
 		if err != nil {
 			return err
@@ -174,7 +156,7 @@ where it was when it is started again with the same --out.`,
 		defer w.Close()
 		sink := func(_ context.Context, r sdk.Record) error { return w.Append(&r) }
 		m := made{File: out, Skills: mutate.Skills{}}
-		o.Ahead = jobs
+		o.Ahead = shop.jobs
 		for _, arg := range args {
 			tree, err := source.Open(arg)
 			if err != nil {
@@ -189,14 +171,9 @@ where it was when it is started again with the same --out.`,
 					return err
 				}
 			}
-			lab := trial.NewLab(boxes, r, j, jobs)
-			lab.Limit = limit
-			lab.Prepare = func(ctx context.Context, w *sdk.Workspace) error {
-				return tools.Prepare(ctx, r.Language, w)
-			}
 			g := a.newGauge("breaking " + tree.Name)
 			o.Heard = func(p mutate.Progress) { g.set(broken(p, o.Count)) }
-			y, err := mutate.Run(cmd.Context(), tree, lab, o, sink)
+			y, err := mutate.Run(cmd.Context(), tree, shop.lab(r), o, sink)
 			g.close()
 			if err != nil {
 				return err

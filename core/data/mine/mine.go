@@ -269,7 +269,7 @@ func (m *miner) record(ctx context.Context, c commit, run *runner.Runner, s spli
 		return nil, err
 	}
 	bug := mutate.Bug{
-		ID:   label(after.Name) + "__" + c.id[:12],
+		ID:   mutate.Label(after.Name) + "__" + c.id[:12],
 		Near: run.Groups(after.Files),
 		Meta: []sdk.Pair{{Key: "commit", Value: c.id}},
 	}
@@ -408,13 +408,4 @@ func changed(functions []mutate.Function, before, after *source.Tree) []mutate.F
 		}
 	}
 	return out
-}
-
-func label(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '.' || c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-			return c
-		}
-		return '-'
-	}, s)
 }

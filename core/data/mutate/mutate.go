@@ -443,8 +443,8 @@ func plain(units []unit) []runner.Group {
 	return out
 }
 
-// label is a text that can stand in an id.
-func label(s string) string {
+// Label is s as a text that can stand in an id.
+func Label(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '.' || c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
 			return c
@@ -454,5 +454,5 @@ func label(s string) string {
 }
 
 func (m *Bench) id(f *Function, n int) string {
-	return fmt.Sprintf("%s__%s-%s-%d", label(m.tree.Name), label(strings.TrimSuffix(f.Path, path.Ext(f.Path))), label(f.Name), n)
+	return fmt.Sprintf("%s__%s-%s-%d", Label(m.tree.Name), Label(strings.TrimSuffix(f.Path, path.Ext(f.Path))), Label(f.Name), n)
 }

@@ -304,7 +304,7 @@ func (m *Bench) unitTest(ctx context.Context, r *sdk.Record, w *trial.Workspace,
 				caught = caught && o.Exit != 0 && !o.TimedOut
 			}
 			if caught {
-				kept = append(kept, sdk.Mutant{ID: label(k.Function) + "-" + strconv.Itoa(k.nth+1), Target: k.Function,
+				kept = append(kept, sdk.Mutant{ID: Label(k.Function) + "-" + strconv.Itoa(k.nth+1), Target: k.Function,
 					Files: []sdk.File{{Path: source, Data: k.data, Exec: fixed[at].Exec}}})
 			}
 		}
